@@ -1,0 +1,51 @@
+// The house's layers: imports point down. See docs/architecture.md.
+const room = (name) => `^packages/server/src/${name}/`;
+const forbid = (name, from, to, comment) => ({
+  name,
+  severity: "error",
+  comment,
+  from: { path: from, pathNot: "\\.(test|suite)\\.ts$" },
+  to: { path: to },
+});
+module.exports = {
+  forbidden: [
+    { name: "no-cycles", severity: "error", from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } } },
+    forbid("contract-stands-alone", "^packages/contract/", "^packages/(server|cli|testkit)/", "the contract imports nothing of ours"),
+    forbid("server-below-cli", "^packages/server/", "^packages/(cli|testkit)/", "the server knows no command line"),
+    forbid("http-never-touches-store", room("http"), "^packages/server/src/(store|db)/(?!types\\.ts)", "handlers call the noun folders"),
+    forbid(
+      "delivery-knows-no-nouns",
+      room("delivery"),
+      "^packages/server/src/(queue|subscription|topic|workflow|identity|http|store|db)/",
+      "the engine gets requests, gives outcomes",
+    ),
+    forbid("nouns-below-http", "^packages/server/src/(queue|subscription|identity|delivery|store|db)/", room("http"), "imports point down"),
+    forbid(
+      "store-below-nouns",
+      "^packages/server/src/(store|db)/",
+      "^packages/server/src/(queue|subscription|identity|delivery)/(?!caller\\.ts)",
+      "imports point down",
+    ),
+    forbid("db-below-store", room("db"), room("store"), "the port knows no verbs"),
+    {
+      name: "rules-are-pure",
+      severity: "error",
+      comment: "rules.ts decides, from the contract and types alone",
+      from: { path: "rules\\.ts$" },
+      to: { pathNot: "^packages/contract/|rules\\.ts$|types\\.ts$" },
+    },
+    {
+      name: "nouns-never-touch-db",
+      severity: "error",
+      from: { path: "^packages/server/src/(queue|subscription|identity|delivery|http)/", pathNot: "\\.(test|suite)\\.ts$" },
+      to: { path: room("db") },
+    },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: "node_modules" },
+    exclude: { path: "(^|/)dist/" },
+    tsConfig: { fileName: "tsconfig.base.json" },
+    enhancedResolveOptions: { conditionNames: ["@millrace/source", "import", "default"], exportsFields: ["exports"] },
+  },
+};

@@ -1,0 +1,71 @@
+/**
+ * The closed list of errors. Every refusal of the product is one of these codes; the HTTP status belongs to the code,
+ * never to the place that raises it. `Fault` is the only error class that may reach a caller.
+ */
+export const errorStatus = {
+  invalid_request: 400,
+  invalid_json: 400,
+  invalid_target: 400,
+  unauthorized: 401,
+  permission_denied: 403,
+  not_found: 404,
+  organization_not_found: 404,
+  project_not_found: 404,
+  queue_not_found: 404,
+  subscription_not_found: 404,
+  message_not_found: 404,
+  redrive_not_found: 404,
+  key_not_found: 404,
+  method_not_allowed: 405,
+  name_taken: 409,
+  queue_exists: 409,
+  queue_in_use: 409,
+  subscription_exists: 409,
+  receipt_mismatch: 409,
+  idempotency_conflict: 409,
+  idempotency_in_progress: 409,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  backlog_full: 429,
+  overloaded: 503,
+  unavailable: 503,
+  internal: 500,
+} as const;
+
+export type ErrorCode = keyof typeof errorStatus;
+
+/** What went wrong with which field: `path` is dotted (`messages.3.body`), `bound` is the rule in words, `got` the value, cut to 100 characters. */
+export interface FaultDetails {
+  path?: string;
+  bound?: string;
+  got?: string;
+  index?: number;
+  permission?: string;
+  retryAfterSeconds?: number;
+}
+
+/** The body of every error answer. */
+export interface Problem {
+  error: { code: ErrorCode; message: string; requestId: string; details?: FaultDetails };
+}
+
+/** An error that may be shown to a caller. Anything else becomes `internal` and is only logged. */
+export class Fault extends Error {
+  readonly code: ErrorCode;
+  readonly details: FaultDetails | undefined;
+  constructor(code: ErrorCode, message: string, details?: FaultDetails) {
+    super(message);
+    this.name = "Fault";
+    this.code = code;
+    this.details = details;
+  }
+  get status(): number {
+    return errorStatus[this.code];
+  }
+}
+
+/** A 400 that names the field, the bound and what came instead. */
+export function invalid(path: string, bound: string, got?: unknown): Fault {
+  const shown = got === undefined ? undefined : String(typeof got === "object" ? JSON.stringify(got) : got).slice(0, 100);
+  return new Fault("invalid_request", `${path}: ${bound}${shown === undefined ? "" : `, got ${shown}`}`, { path, bound, got: shown });
+}

@@ -1,0 +1,5 @@
+export * from "./errors.ts";
+export * from "./operation.ts";
+export { type OperationName, type Operations, operations } from "./operations.ts";
+export * from "./routes.ts";
+export * as shapes from "./shapes.ts";

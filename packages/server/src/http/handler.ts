@@ -1,0 +1,19 @@
+/** What a handler is: one function per operation of the contract, given a call and its validated input, answering the wire shape. */
+import type { Answer, Input, OperationName, Operations } from "@millrace/contract";
+import type { Caller } from "../identity/caller.ts";
+import type { IdempotencyKey } from "../store/types.ts";
+
+/** One request, after authentication. */
+export interface Call {
+  caller: Caller;
+  requestId: string;
+  /** From the `Idempotency-Key` header, on operations that honour it. */
+  idempotency: IdempotencyKey | null;
+  /** The sender's W3C `traceparent`, when it gave a valid one. */
+  traceparent: string | undefined;
+  /** Aborts when the client hangs up before the answer was written. */
+  gone: AbortSignal;
+}
+
+export type Handler<Name extends OperationName> = (call: Call, input: Input<Operations[Name]>) => Promise<Answer<Operations[Name]>>;
+export type Handlers = { [Name in OperationName]: Handler<Name> };

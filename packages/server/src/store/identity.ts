@@ -1,0 +1,2 @@
+/** Cold verbs: identity. */
+export const identityVerbs = {};

@@ -1,0 +1,2 @@
+/** Cold verbs: message. */
+export const messageVerbs = {};

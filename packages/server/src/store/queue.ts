@@ -1,0 +1,2 @@
+/** Cold verbs: queue. */
+export const queueVerbs = {};

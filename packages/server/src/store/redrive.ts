@@ -1,0 +1,2 @@
+/** Cold verbs: redrive. */
+export const redriveVerbs = {};

@@ -1,0 +1,35 @@
+/**
+ * The store as its callers see it. Hot verbs take rows and are batched with everybody else's into one transaction; cold verbs run
+ * one transaction each, with the idempotency key of the request stored in it. Every promise answers after the commit is durable.
+ */
+import type { Claim, ClaimAsk, IdempotencyKey, SendResult, SendRow, SettleResult, SettleRow } from "./types.ts";
+import type { ColdVerbs } from "./verbs.ts";
+
+type Verb = (tx: never, ...args: never[]) => Promise<unknown>;
+type Args<V> = V extends (tx: never, ...args: infer A) => Promise<unknown> ? A : never;
+type Result<V> = V extends Verb ? Awaited<ReturnType<V>> : never;
+
+export interface Store {
+  readonly engine: "sqlite" | "postgres";
+  /** Stores messages; answered once they are durable. Rejects with `overloaded` when too much is waiting already (A4). */
+  send(rows: SendRow[]): Promise<SendResult[]>;
+  claim(ask: ClaimAsk): Promise<Claim>;
+  settle(rows: SettleRow[]): Promise<SettleResult[]>;
+  /** Runs a cold verb in a transaction of its own. A `Fault` thrown by the verb rolls it back and reaches the caller. */
+  run<Name extends keyof ColdVerbs>(verb: Name, ...args: Args<ColdVerbs[Name]>): Promise<Result<ColdVerbs[Name]>>;
+  /**
+   * As `run`, once per key (Q12): the same key and hash answer the first result again (`replayed: true`), another hash is
+   * `idempotency_conflict`. Results must be JSON; they must not hold secrets.
+   */
+  once<Name extends keyof ColdVerbs>(
+    key: IdempotencyKey | null,
+    verb: Name,
+    ...args: Args<ColdVerbs[Name]>
+  ): Promise<{ result: Result<ColdVerbs[Name]>; replayed: boolean }>;
+  /**
+   * Called after every commit that made work of a queue ready, now (`inMs` 0) or later. A duration, not an instant: the database's
+   * clock and this process's may differ. Answers the unsubscribe function.
+   */
+  onReady(listener: (queueNo: number, inMs: number) => void): () => void;
+  close(): Promise<void>;
+}

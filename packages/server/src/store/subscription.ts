@@ -1,0 +1,2 @@
+/** Cold verbs: subscription. */
+export const subscriptionVerbs = {};
