@@ -13,6 +13,11 @@ export interface Call {
   traceparent: string | undefined;
   /** Aborts when the client hangs up before the answer was written. */
   gone: AbortSignal;
+  /**
+   * Registers what to take back when the answer did not reach the client's socket: it closed before the whole answer was written.
+   * The last one registered counts, it is called at most once, and never after the answer was written (Q17).
+   */
+  undelivered(undo: () => void): void;
 }
 
 export type Handler<Name extends OperationName> = (call: Call, input: Input<Operations[Name]>) => Promise<Answer<Operations[Name]>>;

@@ -21,6 +21,9 @@ CREATE TABLE queue (no integer PRIMARY KEY, id text NOT NULL UNIQUE, resource_na
   project_no integer NOT NULL REFERENCES project (no), environment text NOT NULL, name text NOT NULL, type text NOT NULL,
   settings text NOT NULL, dead_letter_no integer, source text NOT NULL, created_at {bigint} NOT NULL, updated_at {bigint} NOT NULL,
   UNIQUE (project_no, environment, name));
+CREATE TABLE queue_counter (last integer NOT NULL);
+INSERT INTO queue_counter (last) VALUES (0);
+CREATE TABLE queue_removal (queue_no integer PRIMARY KEY, removed_at {bigint} NOT NULL);
 CREATE INDEX queue_dead_letter ON queue (dead_letter_no) WHERE dead_letter_no IS NOT NULL;
 
 CREATE TABLE message (
