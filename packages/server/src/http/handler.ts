@@ -11,8 +11,13 @@ export interface Call {
   idempotency: IdempotencyKey | null;
   /** The sender's W3C `traceparent`, when it gave a valid one. */
   traceparent: string | undefined;
-  /** Aborts when the client hangs up before the answer was written. */
-  gone: AbortSignal;
+  /** Aborts when the client hangs up before the answer was written. Made on first use: only waiting handlers should touch it. */
+  readonly gone: AbortSignal;
+  /**
+   * Calls `undo` once if the connection closed before the answer was handed over (Q17), also when that happened before this call.
+   * Never called after an answer that was written in full. What it throws or rejects with is logged.
+   */
+  undelivered(undo: () => unknown): void;
   /**
    * Registers what to take back when the answer did not reach the client's socket: it closed before the whole answer was written.
    * The last one registered counts, it is called at most once, and never after the answer was written (Q17).

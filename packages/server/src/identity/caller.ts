@@ -11,6 +11,8 @@ export interface Caller {
   keyName: string;
   /** `null` for a key of the whole installation. */
   projectNo: number | null;
+  /** `<organization>/<project>` of a project's key: it reaches nothing outside, whatever its statements say. `null` as above. */
+  within: string | null;
   statements: readonly Statement[];
 }
 
