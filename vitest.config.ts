@@ -6,6 +6,7 @@ export default defineConfig({
   resolve: { conditions: ["@millrace/source"] },
   test: {
     include: ["packages/**/*.test.ts", "bench/**/*.test.ts", "docs/**/*.test.ts"],
+    globalSetup: ["packages/testkit/src/global-setup.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

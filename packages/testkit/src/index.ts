@@ -1,1 +1,15 @@
-export {};
+/** What the tests share: real PostgreSQL servers, certificates, receivers, a name service, scratch folders and the history checker. */
+export { type Certificates, certificates, type Leaf } from "./certificates.ts";
+export { checkHistory, type HistoryEvent, type Violation } from "./history.ts";
+export { findPostgres, type PostgresServer, type StopMode, startPostgres } from "./postgres.ts";
+export {
+  type AnswerFunction,
+  type ReceivedRequest,
+  type Receiver,
+  type ReceiverAnswer,
+  type ReceiverOptions,
+  receiver,
+} from "./receiver.ts";
+export { type Resolve, type ResolvedAddress, type ResolverEntry, resolver } from "./resolver.ts";
+export { scratch } from "./scratch.ts";
+export { postgres, type SharedPostgres } from "./shared-postgres.ts";
