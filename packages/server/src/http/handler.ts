@@ -18,11 +18,6 @@ export interface Call {
    * Never called after an answer that was written in full. What it throws or rejects with is logged.
    */
   undelivered(undo: () => unknown): void;
-  /**
-   * Registers what to take back when the answer did not reach the client's socket: it closed before the whole answer was written.
-   * The last one registered counts, it is called at most once, and never after the answer was written (Q17).
-   */
-  undelivered(undo: () => void): void;
 }
 
 export type Handler<Name extends OperationName> = (call: Call, input: Input<Operations[Name]>) => Promise<Answer<Operations[Name]>>;
