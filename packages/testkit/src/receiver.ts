@@ -104,6 +104,7 @@ export async function receiver(options: ReceiverOptions = {}): Promise<Receiver>
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     open += 1;
     highWater = Math.max(highWater, open);
+    changed();
     const done = new Promise<boolean>((resolve) => {
       response.once("close", () => {
         open -= 1;
