@@ -1,1 +1,5 @@
-export {};
+export * from "./ezgh-push.ts";
+export * from "./format.ts";
+export * from "./retry.ts";
+export * from "./signing.ts";
+export * from "./verify.ts";
