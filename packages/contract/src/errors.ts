@@ -18,6 +18,7 @@ export const errorStatus = {
   key_not_found: 404,
   method_not_allowed: 405,
   name_taken: 409,
+  not_empty: 409,
   queue_exists: 409,
   queue_in_use: 409,
   subscription_exists: 409,
@@ -64,8 +65,16 @@ export class Fault extends Error {
   }
 }
 
+/** A value as an error may show it: one line, at most 100 characters, objects and arrays by kind only (they may be huge or deep). */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === "object" && value !== null) return "an object";
+  const text = String(value);
+  return text.length <= 100 ? text : `${text.slice(0, 99)}…`;
+}
+
 /** A 400 that names the field, the bound and what came instead. */
 export function invalid(path: string, bound: string, got?: unknown): Fault {
-  const shown = got === undefined ? undefined : String(typeof got === "object" ? JSON.stringify(got) : got).slice(0, 100);
-  return new Fault("invalid_request", `${path}: ${bound}${shown === undefined ? "" : `, got ${shown}`}`, { path, bound, got: shown });
+  const seen = got === undefined ? undefined : shown(got);
+  return new Fault("invalid_request", `${path}: ${bound}${seen === undefined ? "" : `, got ${seen}`}`, { path, bound, got: seen });
 }

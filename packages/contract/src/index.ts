@@ -1,4 +1,5 @@
 export * from "./errors.ts";
+export { nearest } from "./nearest.ts";
 export * from "./operation.ts";
 export { type OperationName, type Operations, operations } from "./operations.ts";
 export * from "./routes.ts";
