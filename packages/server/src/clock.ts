@@ -4,6 +4,8 @@
  * than it was to wait. Only this file owns timers: it chains those beyond the 24.8 days at which `setTimeout` overflows.
  */
 
+import { createDue, type Due, type Entry } from "./delivery/due.ts";
+
 /** Cancels a timer; harmless afterwards. */
 export type Cancel = () => void;
 
@@ -27,8 +29,7 @@ export interface VirtualClock extends Clock {
 /** The longest delay `setTimeout` takes without firing at once. */
 const LONGEST = 2 ** 31 - 1;
 
-interface Timer {
-  at: number;
+interface Timer extends Entry {
   call: () => void;
 }
 
@@ -41,8 +42,9 @@ export function createClock(
   let offset = options.offset ?? 0;
   let seenAt = monotonic();
   let seen = wall();
-  const timers = new Set<Timer>();
+  const timers: Due<Timer> = createDue();
   let handle: NodeJS.Timeout | undefined;
+  let armedFor = Number.POSITIVE_INFINITY;
 
   const real = (): number => {
     if (options.frozen) return seen;
@@ -54,22 +56,19 @@ export function createClock(
   const now = (): number => Math.floor(real() + offset);
 
   const runDue = (): void => {
-    for (;;) {
-      let next: Timer | undefined;
-      for (const timer of timers) if (timer.at <= now() && (next === undefined || timer.at < next.at)) next = timer;
-      if (next === undefined) break;
-      timers.delete(next);
+    armedFor = Number.POSITIVE_INFINITY;
+    for (let next = timers.first(); next !== undefined && next.at <= now(); next = timers.first()) {
+      timers.remove(next);
       next.call();
     }
     arm();
   };
   const arm = (): void => {
+    const first = timers.first();
+    if (options.frozen || first === undefined || first.at >= armedFor) return;
     clearTimeout(handle);
-    handle = undefined;
-    if (options.frozen || timers.size === 0) return;
-    let at = Number.POSITIVE_INFINITY;
-    for (const timer of timers) at = Math.min(at, timer.at);
-    handle = setTimeout(runDue, Math.min(Math.max(at - now(), 0), LONGEST));
+    armedFor = first.at;
+    handle = setTimeout(runDue, Math.min(Math.max(first.at - now(), 0), LONGEST));
     handle.unref();
   };
 
@@ -80,12 +79,10 @@ export function createClock(
       return offset;
     },
     after(ms, call) {
-      const timer = { at: now() + Math.max(ms, 0), call };
-      timers.add(timer);
+      const timer: Timer = { at: 0, slot: -1, call };
+      timers.put(timer, now() + Math.max(ms, 0));
       arm();
-      return () => {
-        if (timers.delete(timer) && timers.size === 0) arm();
-      };
+      return () => timers.remove(timer);
     },
     advance(ms) {
       offset += ms;
