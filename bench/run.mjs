@@ -1,0 +1,118 @@
+/**
+ * `npm run bench`: every figure that is asked of the product, beside its limit measured in the same run. It fails nothing: a missed
+ * target is printed as missed. Options: --only 1,3 --engine sqlite|postgres --seconds 3 --rounds 5 --backlog 1000000 --json --profile DIR.
+ */
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { startPostgres } from "@millrace/testkit";
+import * as single from "./figures/1-single-sends.mjs";
+import * as tens from "./figures/2-sends-of-ten.mjs";
+import * as push from "./figures/3-push.mjs";
+import * as backlog from "./figures/5-backlog.mjs";
+import * as idle from "./figures/6-idle.mjs";
+import * as latency from "./figures/8-latency.mjs";
+import * as fifo from "./figures/9-fifo.mjs";
+import { createBench } from "./parts/bench.mjs";
+import { machineFacts } from "./parts/machine.mjs";
+import { table } from "./parts/table.mjs";
+
+const figures = [single, tens, push, backlog, idle, latency, fifo];
+const { values: options } = parseArgs({
+  options: {
+    only: { type: "string" },
+    engine: { type: "string" },
+    seconds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "5" },
+    backlog: { type: "string", default: "1000000" },
+    json: { type: "boolean", default: false },
+    profile: { type: "string" },
+  },
+});
+
+const wanted = options.only === undefined ? null : new Set(options.only.split(",").map(Number));
+const chosen = figures.filter(({ number }) => wanted === null || wanted.has(number));
+const engines = options.engine === undefined ? ["sqlite", "postgres"] : [options.engine];
+const say = (text) => process.stderr.write(`${text}\n`);
+
+/** As a user's PostgreSQL: durable, with the two settings that `docs/postgresql.md` advises. */
+const postgresSettings = {
+  fsync: "on",
+  full_page_writes: "on",
+  synchronous_commit: "on",
+  shared_buffers: "512MB",
+  max_wal_size: "4GB",
+  autovacuum_naptime: "1s",
+};
+
+const rows = [];
+let postgresVersion = null;
+for (const engine of engines) {
+  const postgres = engine === "postgres" ? await startPostgres(postgresSettings) : null;
+  if (postgres !== null) postgresVersion = await versionOf(postgres.url);
+  for (const figure of chosen) {
+    say(`figure ${figure.number} on ${engine} …`);
+    const bench = await createBench({
+      postgres,
+      seconds: Number(options.seconds),
+      rounds: Number(options.rounds),
+      backlog: Number(options.backlog),
+      profileDir: options.profile ?? null,
+    });
+    const begun = performance.now();
+    try {
+      for (const row of await figure.run(bench)) rows.push({ figure: figure.number, engine, ...row });
+    } catch (error) {
+      rows.push({
+        figure: figure.number,
+        engine,
+        what: "could not be measured",
+        unit: "",
+        limit: null,
+        measured: null,
+        ratio: null,
+        target: "",
+        met: null,
+        error: error.message,
+      });
+      say(String(error.stack ?? error));
+    } finally {
+      await bench.close();
+    }
+    say(table(rows.filter((row) => row.figure === figure.number && row.engine === engine)));
+    say(`(${((performance.now() - begun) / 1000).toFixed(0)} s)`);
+  }
+  await postgres?.stop();
+}
+
+const facts = machineFacts(postgresVersion);
+if (options.json)
+  console.log(JSON.stringify({ facts, options, rows, methods: chosen.map(({ number, method }) => ({ number, method })) }, null, 2));
+else {
+  const described = Object.entries(facts).map(([name, value]) => `${name} ${value}`);
+  console.log(`\n${described.join(" · ")}`);
+  console.log(
+    `medians of ${options.rounds} alternating rounds (limit, product, …) of ${options.seconds} s; server, load generator and endpoint share the cores\n`,
+  );
+  console.log(table(rows));
+  console.log(`\nHow each figure is made:`);
+  for (const { number, method } of chosen) console.log(`${number}. ${method}`);
+}
+
+const store = fileURLToPath(new URL("store.ts", import.meta.url));
+if (existsSync(store) && !options.json && (wanted === null || wanted.has(4))) {
+  console.log("\nThe store alone, in one process, without HTTP (figure 4):");
+  const flags = ["--import", "tsx", "--conditions=@millrace/source", store];
+  await new Promise((resolve) => spawn(process.execPath, flags, { stdio: "inherit" }).once("exit", resolve));
+}
+process.exit(0);
+
+async function versionOf(url) {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows: found } = await client.query("SHOW server_version");
+  await client.end();
+  return found[0].server_version;
+}
