@@ -1,0 +1,3 @@
+module millrace.example/verifier
+
+go 1.19
