@@ -90,10 +90,17 @@ export const queueStats = z.object({
 const printable = z.string().regex(/^[\x20-\x7e]{1,256}$/, "1 to 256 printable ASCII characters");
 export const attributeName = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, "1 to 64 of letters, digits, _ . -");
 
+/** A map of strings, taken as it is: `z.record` would silently drop a name like `__proto__`. */
+export const attributes = z
+  .unknown()
+  .refine((given) => typeof given === "object" && given !== null && !Array.isArray(given), { error: "an object", abort: true })
+  .refine((given) => Object.values(given as object).every((value) => typeof value === "string"), "values must be strings")
+  .meta({ type: "object", additionalProperties: { type: "string" } }) as unknown as z.ZodType<Record<string, string>>;
+
 export const sendMessage = z.strictObject({
   body: z.string().optional(),
   bodyBase64: z.string().optional(),
-  attributes: z.record(z.string(), z.string()).optional(),
+  attributes: attributes.optional(),
   delaySeconds: seconds(0, 31_536_000).optional(),
   groupId: printable.optional(),
   dedupId: printable.optional(),
@@ -107,7 +114,7 @@ const messageFields = {
   messageId: z.string(),
   body: z.string().optional(),
   bodyBase64: z.string().optional(),
-  attributes: z.record(z.string(), z.string()),
+  attributes,
   sentAt: time,
   receiveCount: z.int(),
   groupId: z.string().optional(),
