@@ -30,7 +30,9 @@ function read(pattern: string, text: string): Set<number> {
 /** Whether `pattern` matches the whole `text`. */
 export function matches(pattern: string, text: string): boolean {
   if (pattern === "*" || pattern === text) return true;
-  if (!pattern.includes("*")) return false;
+  const star = pattern.indexOf("*");
+  if (star < 0) return false;
+  if (star === pattern.length - 1) return text.startsWith(pattern.slice(0, star));
   return read(pattern, text).has(pattern.length);
 }
 
@@ -48,15 +50,14 @@ const inside = (resource: string, container: string): boolean => resource === co
 export function authorize(caller: Pick<Caller, "within" | "statements">, permission: string | null, resource: string): Verdict {
   const { within, statements } = caller;
   const reachable = within === null || inside(resource, within);
+  if (permission !== null && reachable) {
+    for (const { allow, on } of statements) {
+      if (allow.some((pattern) => matches(pattern, permission)) && on.some((pattern) => matches(pattern, resource))) return "allowed";
+    }
+  }
   const seen = (reachable || inside(within, resource)) && statements.some(({ on }) => on.some((pattern) => touches(pattern, resource)));
   if (!seen) return "hidden";
-  if (permission === null) return "allowed";
-  const allowed =
-    reachable &&
-    statements.some(
-      ({ allow, on }) => allow.some((pattern) => matches(pattern, permission)) && on.some((pattern) => matches(pattern, resource)),
-    );
-  return allowed ? "allowed" : "denied";
+  return permission === null ? "allowed" : "denied";
 }
 
 /** Whether everything that `inner` matches is matched by `outer`: a `*` of `inner` counts as a character that only a `*` matches. */

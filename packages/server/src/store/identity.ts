@@ -196,6 +196,30 @@ export const identityVerbs = {
     return keyOf(row as Fields, tx.now);
   },
 
+  /**
+   * Stores a key of the whole installation unless it is there; with `onlyFirst` unless the installation has any key. Answers whether
+   * it was stored.
+   */
+  async ensureKey(
+    tx: Tx,
+    given: {
+      id: string;
+      name: string;
+      hash: string;
+      statements: readonly { allow: readonly string[]; on: readonly string[] }[];
+      onlyFirst: boolean;
+    },
+  ): Promise<boolean> {
+    const { onlyFirst, ...key } = given;
+    await lockCounter(tx);
+    const present = onlyFirst
+      ? await tx.query("SELECT no FROM api_key WHERE project_no IS NULL LIMIT 1")
+      : await tx.query("SELECT no FROM api_key WHERE hash = :hash", { hash: key.hash });
+    if (present.length > 0) return false;
+    await identityVerbs.createKey(tx, { ...key, projectNo: null, expiresAt: null });
+    return true;
+  },
+
   /** A key by the hash of its text or by its id, with the `<organization>/<project>` that it belongs to (`null`: the installation's). */
   async findKey(tx: Tx, by: { hash: string } | { id: string }): Promise<(KeyRecord & { within: string | null }) | null> {
     const [column, value] = "hash" in by ? ["hash", by.hash] : ["id", by.id];
