@@ -1,0 +1,255 @@
+/**
+ * The dispatcher: decides which lane claims when. It knows no queues: lanes are registered by noun folders. One timer serves all
+ * lanes; a lane that waits for nothing costs nothing. A lane never has more requests open than its source permits, claims only what
+ * can start at once, and shares nothing with others but the bound on all open deliveries, beyond which each lane has one.
+ */
+import { setMaxListeners } from "node:events";
+import type { Cancel, Clock } from "../clock.ts";
+import { createDue, type Entry } from "./due.ts";
+import type { Lane, LaneSource } from "./lane.ts";
+
+/** Open deliveries of all lanes beyond which a lane gets one at most. */
+const MOST_OPEN = 4096;
+/** Outcomes of a lane that wait for the store, per permitted request, beyond which it claims no more. */
+const UNSETTLED_PER_SLOT = 4;
+/** A lane that had work in the last `ACTIVE_MS` looks again after `SAFETY_MS`, should an event have been lost. */
+const SAFETY_MS = 30_000;
+const ACTIVE_MS = 300_000;
+/** The wait after a claim that failed, doubling. */
+const BACKOFF_MS = { first: 100, most: 5_000 };
+
+export interface Dispatcher {
+  /** Registers a lane. It looks for work at once unless `idle`. */
+  add<Work>(source: LaneSource<Work>, idle?: boolean): Lane;
+  /** Wakes every lane, spread over `overMs`: after a loss of events. */
+  wakeAll(overMs: number): void;
+  /** No new claim or delivery (P25); open ones get `graceMs` to finish and settle, the rest is aborted and lapses. */
+  stop(graceMs: number): Promise<void>;
+  /** Deliveries under way and lanes that wait for an instant, for metrics and tests. */
+  readonly open: number;
+  readonly waiting: number;
+}
+
+/** A lane with its work's type forgotten: what the dispatcher keeps. */
+interface Held extends Entry {
+  inFlight: number;
+  unsettled: number;
+  claiming: boolean;
+  /** When there is something to claim. */
+  dueAt: number;
+  /** No claim before: the store failed, or answered nothing again and again. */
+  notBefore: number;
+  failures: number;
+  empty: number;
+  workedAt: number;
+  closed: boolean;
+  permit(inFlight: number): { start: number; inMs: number | null };
+  claim(n: number): Promise<void>;
+  settled: Set<() => void>;
+}
+
+/** `report` hears of what a source threw; it must not throw itself. */
+export function createDispatcher({ clock, report }: { clock: Clock; report: (error: unknown, lane: string) => void }): Dispatcher {
+  const due = createDue<Held>();
+  const lanes = new Set<Held>();
+  const dirty = new Set<Held>();
+  const abort = new AbortController();
+  setMaxListeners(0, abort.signal);
+  const quiet = new Set<() => void>();
+  let timer: { at: number; cancel: Cancel } | undefined;
+  let flushing = false;
+  let stopping = false;
+  let open = 0;
+  let claiming = 0;
+
+  const arm = (): void => {
+    const first = due.first();
+    if (first === undefined || stopping || (timer !== undefined && timer.at <= first.at)) return;
+    timer?.cancel();
+    timer = { at: first.at, cancel: clock.after(first.at - clock.now(), ring) };
+  };
+  const ring = (): void => {
+    timer = undefined;
+    const now = clock.now();
+    for (let held = due.first(); held !== undefined && held.at <= now; held = due.first()) {
+      due.remove(held);
+      mark(held);
+    }
+    arm();
+  };
+  /** Looks at the lane in the next turn of the loop, so that what ends together is claimed together. */
+  const mark = (held: Held): void => {
+    dirty.add(held);
+    if (flushing) return;
+    flushing = true;
+    setImmediate(() => {
+      flushing = false;
+      const marked = [...dirty];
+      dirty.clear();
+      for (const each of marked) look(each);
+      arm();
+    });
+  };
+  const look = (held: Held): void => {
+    if (stopping || held.closed || held.claiming) return;
+    const now = clock.now();
+    const at = Math.max(held.dueAt, held.notBefore);
+    if (at > now) {
+      if (at === Number.POSITIVE_INFINITY) due.remove(held);
+      else due.put(held, at);
+      return;
+    }
+    const { start, inMs } = held.permit(held.inFlight);
+    const room = open < MOST_OPEN ? MOST_OPEN - open : held.unsettled === 0 ? 1 : 0;
+    const n = Math.min(start, room, UNSETTLED_PER_SLOT * (held.inFlight + start) - held.unsettled);
+    if (n > 0) {
+      due.remove(held);
+      void held.claim(n);
+    } else if (start <= 0 && inMs !== null) due.put(held, now + Math.max(inMs, 1));
+    else if (room <= 0) due.put(held, now + BACKOFF_MS.first);
+    else due.remove(held);
+  };
+  const ended = (held: Held): void => {
+    if (held.unsettled === 0 && !held.claiming) for (const call of held.settled) call();
+    if (open === 0 && claiming === 0) for (const call of quiet) call();
+  };
+  const silence = (): Promise<void> =>
+    open === 0 && claiming === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => {
+          quiet.add(resolve);
+        });
+
+  function add<Work>(source: LaneSource<Work>, idle = false): Lane {
+    const guard = async (call: () => Promise<void>): Promise<boolean> => {
+      try {
+        await call();
+        return true;
+      } catch (error) {
+        report(error, source.key);
+        return false;
+      }
+    };
+    const start = async (work: Work): Promise<void> => {
+      let over = false;
+      const finish = (): void => {
+        if (over) return;
+        over = true;
+        held.inFlight--;
+        mark(held);
+      };
+      held.inFlight++;
+      held.unsettled++;
+      open++;
+      await guard(() => source.deliver(work, { signal: abort.signal, over: finish }));
+      finish();
+      held.unsettled--;
+      open--;
+      mark(held);
+      ended(held);
+    };
+    const take = async (n: number): Promise<void> => {
+      const { work, nextInMs } = await source.claim(n);
+      const now = clock.now();
+      held.failures = 0;
+      held.empty = work.length > 0 ? 0 : held.empty + 1;
+      // A store that answers nothing and "now" is not asked in a circle.
+      held.notBefore = held.empty > 2 ? now + Math.min(2 ** held.empty, 1000) : 0;
+      if (work.length > 0) held.workedAt = now;
+      if (work.length >= n) held.dueAt = now;
+      else {
+        if (nextInMs !== null) held.dueAt = Math.min(held.dueAt, now + nextInMs);
+        if (now - held.workedAt < ACTIVE_MS) held.dueAt = Math.min(held.dueAt, now + SAFETY_MS);
+      }
+      let started = 0;
+      while (started < work.length && !stopping && !held.closed && source.permit(held.inFlight).start > 0) {
+        void start(work[started] as Work);
+        started++;
+      }
+      if (started === work.length) return;
+      // The limit shrank, or the lane was closed, while the claim was under way.
+      held.dueAt = Math.min(held.dueAt, now);
+      await guard(() => source.release(work.slice(started)));
+    };
+    const held: Held = {
+      at: 0,
+      slot: -1,
+      inFlight: 0,
+      unsettled: 0,
+      claiming: false,
+      dueAt: idle ? Number.POSITIVE_INFINITY : clock.now(),
+      notBefore: 0,
+      failures: 0,
+      empty: 0,
+      workedAt: Number.NEGATIVE_INFINITY,
+      closed: false,
+      settled: new Set(),
+      permit: (inFlight) => source.permit(inFlight),
+      async claim(n) {
+        held.claiming = true;
+        claiming++;
+        held.dueAt = Number.POSITIVE_INFINITY;
+        if (!(await guard(() => take(n)))) {
+          const now = clock.now();
+          held.dueAt = now;
+          held.notBefore = now + Math.min(BACKOFF_MS.first * 2 ** held.failures++, BACKOFF_MS.most);
+        }
+        held.claiming = false;
+        claiming--;
+        mark(held);
+        ended(held);
+      },
+    };
+    lanes.add(held);
+    if (!idle) mark(held);
+    return {
+      wake(inMs = 0) {
+        const at = clock.now() + inMs;
+        // One that is due, but neither waits for an instant nor has a request open, was held back by its source: it asks again.
+        if (at >= held.dueAt && held.slot >= 0) return;
+        held.dueAt = Math.min(held.dueAt, at);
+        mark(held);
+      },
+      get inFlight() {
+        return held.inFlight;
+      },
+      async close() {
+        held.closed = true;
+        lanes.delete(held);
+        due.remove(held);
+        if (held.unsettled > 0 || held.claiming) await new Promise<void>((resolve) => held.settled.add(resolve));
+      },
+    };
+  }
+
+  return {
+    add,
+    wakeAll(overMs) {
+      let i = 0;
+      for (const held of lanes) {
+        held.dueAt = Math.min(held.dueAt, clock.now() + Math.floor((overMs * i++) / lanes.size));
+        mark(held);
+      }
+    },
+    async stop(graceMs) {
+      stopping = true;
+      timer?.cancel();
+      if (graceMs > 0) {
+        let cancel: Cancel = () => {};
+        const grace = new Promise<void>((resolve) => {
+          cancel = clock.after(graceMs, resolve);
+        });
+        await Promise.race([silence(), grace]);
+        cancel();
+      }
+      abort.abort();
+      await silence();
+    },
+    get open() {
+      return open;
+    },
+    get waiting() {
+      return due.size;
+    },
+  };
+}
