@@ -1,2 +1,186 @@
-/** Cold verbs: queue. */
-export const queueVerbs = {};
+/**
+ * Cold verbs of queues: their rows, settings and end. A name is unique in its environment; a short number (`no`) comes from a counter
+ * and is never given twice, so nothing left behind by a deleted queue can turn up in another one. Whatever touches dead-letter links
+ * locks the project first: links, cycles and deletions are judged one after the other.
+ */
+import { Fault, invalid } from "@millrace/contract";
+import type { Row, Tx } from "../db/db.ts";
+import { forgetQueue } from "./queue-memory.ts";
+import type { QueueRow, QueueSettings } from "./types.ts";
+
+/** A new queue; id and resource name are drawn by the caller. */
+export type NewQueue = Omit<QueueRow, "no" | "createdAt" | "updatedAt">;
+
+/** How much one step of a removal takes, in rows. */
+const REMOVAL_ROWS = 1000;
+/** For so long after a deletion the removal looks again: a send of another node may have been under way. */
+const REMOVAL_MS = 60_000;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const RESOURCE_NAME = /^que_[a-z0-9]{12}$/;
+const COLUMNS = "no, id, resource_name, project_no, environment, name, type, settings, source, created_at, updated_at";
+
+function queueOf(row: Row): QueueRow {
+  return {
+    no: row.no as number,
+    id: row.id as string,
+    resourceName: row.resource_name as string,
+    projectNo: row.project_no as number,
+    environment: row.environment as string,
+    name: row.name as string,
+    type: row.type as QueueRow["type"],
+    settings: JSON.parse(row.settings as string) as QueueSettings,
+    source: row.source as QueueRow["source"],
+    createdAt: row.created_at as number,
+    updatedAt: row.updated_at as number,
+  };
+}
+
+function linkOf(settings: QueueSettings): number | null {
+  return settings.deadLetter === "queue" ? settings.deadLetterNo : null;
+}
+
+async function lockProject(tx: Tx, projectNo: number): Promise<void> {
+  await tx.query("UPDATE project SET created_at = created_at WHERE no = :projectNo", { projectNo });
+}
+
+/** Refuses settings that don't fit together, and dead-letter links that end nowhere, in a circle or in a queue without order. */
+async function checkSettings(tx: Tx, queue: Pick<QueueRow, "projectNo" | "type" | "settings"> & { no: number | null }): Promise<void> {
+  const { retryBackoffMinMs: min, retryBackoffMaxMs: max, groupConcurrency } = queue.settings;
+  if (min !== null && max !== null && min > max)
+    throw invalid("retryBackoffMinSeconds", "at most retryBackoffMaxSeconds", `${min / 1000} > ${max / 1000}`);
+  if (queue.type === "fifo" && groupConcurrency !== 1) throw invalid("groups.concurrency", "always 1 on a FIFO queue", groupConcurrency);
+  const path = "redrivePolicy.deadLetterQueueId";
+  let link = linkOf(queue.settings);
+  if (link === null) return;
+  if (link === queue.no) throw invalid(path, "another queue than the queue itself");
+  const [target] = await tx.query("SELECT project_no, type FROM queue WHERE no = :link", { link });
+  if (target === undefined || target.project_no !== queue.projectNo) throw new Fault("queue_not_found", `${path}: no such queue`, { path });
+  if (queue.type === "fifo" && target.type !== "fifo") throw invalid(path, "a FIFO queue, as this queue is one", target.type);
+  while (link !== null) {
+    if (link === queue.no) throw invalid(path, "a queue whose own dead letters don't come back here");
+    const [next]: Row[] = await tx.query("SELECT dead_letter_no FROM queue WHERE no = :link", { link });
+    link = (next?.dead_letter_no as number | null | undefined) ?? null;
+  }
+}
+
+/** Makes a queue. Throws `queue_exists`, `queue_not_found` (the dead-letter queue) or `invalid_request`. */
+async function createQueue(tx: Tx, given: NewQueue): Promise<QueueRow> {
+  // The counter comes before the project in every verb that locks both.
+  const [counter] = await tx.query("UPDATE queue_counter SET last = last + 1 RETURNING last");
+  const [project] = await tx.query("SELECT no FROM project WHERE no = :projectNo", { projectNo: given.projectNo });
+  if (project === undefined) throw new Fault("project_not_found", "There is no such project.");
+  if (linkOf(given.settings) !== null) await lockProject(tx, given.projectNo);
+  await checkSettings(tx, { ...given, no: null });
+  const rows = await tx.query(
+    `INSERT INTO queue (no, id, resource_name, project_no, environment, name, type, settings, dead_letter_no, source, created_at, updated_at)
+     VALUES (:no, :id, :resourceName, :projectNo, :environment, :name, :type, :settings, :deadLetterNo, :source, :now, :now)
+     ON CONFLICT (project_no, environment, name) DO NOTHING RETURNING ${COLUMNS}`,
+    {
+      no: counter?.last as number,
+      id: given.id,
+      resourceName: given.resourceName,
+      projectNo: given.projectNo,
+      environment: given.environment,
+      name: given.name,
+      type: given.type,
+      settings: JSON.stringify(given.settings),
+      deadLetterNo: linkOf(given.settings),
+      source: given.source,
+      now: tx.now,
+    },
+  );
+  if (rows[0] === undefined) throw new Fault("queue_exists", `There is already a queue named ${given.name}.`);
+  return queueOf(rows[0]);
+}
+
+/** A queue by its short number; `null` when there is none. */
+async function getQueue(tx: Tx, no: number): Promise<QueueRow | null> {
+  const [row] = await tx.query(`SELECT ${COLUMNS} FROM queue WHERE no = :no`, { no });
+  return row === undefined ? null : queueOf(row);
+}
+
+/** A queue of one environment by UUID, resource name or name: no name has the form of the other two (Q1). */
+async function findQueue(tx: Tx, projectNo: number, environment: string, reference: string): Promise<QueueRow | null> {
+  const id = reference.toLowerCase();
+  const column = UUID.test(id) ? "id" : RESOURCE_NAME.test(reference) ? "resource_name" : "name";
+  const [row] = await tx.query(
+    `SELECT ${COLUMNS} FROM queue WHERE project_no = :projectNo AND environment = :environment AND ${column} = :reference`,
+    { projectNo, environment, reference: column === "id" ? id : reference },
+  );
+  return row === undefined ? null : queueOf(row);
+}
+
+/** Up to `limit` queues of an environment whose names come after `after`, by name: a page never shifts under writes (A3). */
+async function listQueues(tx: Tx, projectNo: number, environment: string, after: string | null, limit: number): Promise<QueueRow[]> {
+  const rows = await tx.query(
+    `SELECT ${COLUMNS} FROM queue WHERE project_no = :projectNo AND environment = :environment${after === null ? "" : " AND name > :after"}
+     ORDER BY name LIMIT :limit`,
+    { projectNo, environment, limit, ...(after === null ? {} : { after }) },
+  );
+  return rows.map(queueOf);
+}
+
+/** Changes settings; what is not named stays. Throws `queue_not_found` or `invalid_request`. */
+async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): Promise<QueueRow> {
+  const [owner] = await tx.query("SELECT project_no FROM queue WHERE no = :no", { no });
+  if (owner !== undefined && change.deadLetterNo != null) await lockProject(tx, owner.project_no as number);
+  // The write locks the row before its settings are read: of two changes at once, neither undoes the other.
+  const [row] = await tx.query(`UPDATE queue SET updated_at = :now WHERE no = :no RETURNING ${COLUMNS}`, { no, now: tx.now });
+  if (row === undefined) throw new Fault("queue_not_found", "There is no such queue.");
+  const before = queueOf(row);
+  const queue: QueueRow = { ...before, settings: { ...before.settings, ...change } };
+  await checkSettings(tx, queue);
+  await tx.query("UPDATE queue SET settings = :settings, dead_letter_no = :deadLetterNo WHERE no = :no", {
+    no,
+    settings: JSON.stringify(queue.settings),
+    deadLetterNo: linkOf(queue.settings),
+  });
+  await forgetQueue(tx, no);
+  if (before.settings.paused && !queue.settings.paused) tx.ready(no, tx.now);
+  return queue;
+}
+
+/**
+ * Ends a queue with its subscription and redrives. Its messages and what it remembers of sends can't be reached from now on and are
+ * removed by `removeDeleted`. Throws `queue_in_use` while it is another queue's dead-letter queue.
+ */
+async function deleteQueue(tx: Tx, no: number): Promise<void> {
+  const queue = await getQueue(tx, no);
+  if (queue === null) throw new Fault("queue_not_found", "There is no such queue.");
+  await lockProject(tx, queue.projectNo);
+  const [user] = await tx.query("SELECT name FROM queue WHERE dead_letter_no = :no ORDER BY name LIMIT 1", { no });
+  if (user !== undefined) throw new Fault("queue_in_use", `The queue is the dead-letter queue of ${user.name}.`);
+  await tx.query("DELETE FROM attempt WHERE subscription_no IN (SELECT no FROM subscription WHERE queue_no = :no)", { no });
+  await tx.query("DELETE FROM subscription WHERE queue_no = :no", { no });
+  await tx.query("DELETE FROM redrive WHERE queue_no = :no", { no });
+  await tx.query("DELETE FROM tally WHERE queue_no = :no", { no });
+  await tx.query("DELETE FROM queue WHERE no = :no", { no });
+  await tx.query("INSERT INTO queue_removal (queue_no, removed_at) VALUES (:no, :now)", { no, now: tx.now });
+  await forgetQueue(tx, no);
+}
+
+/** Removes up to 1,000 messages and as many remembered sends of deleted queues; answers whether there may be more right now. */
+async function removeDeleted(tx: Tx): Promise<boolean> {
+  const removals = await tx.query("SELECT queue_no, removed_at FROM queue_removal ORDER BY removed_at, queue_no LIMIT 100");
+  for (const { queue_no: no, removed_at: removedAt } of removals) {
+    const seqs = await tx.query("SELECT seq FROM message WHERE queue_no = :no ORDER BY seq LIMIT :rows", {
+      no: no as number,
+      rows: REMOVAL_ROWS,
+    });
+    const last = seqs.at(-1)?.seq;
+    if (last !== undefined) await tx.query("DELETE FROM message WHERE queue_no = :no AND seq <= :last", { no: no as number, last });
+    const keys = await tx.query("SELECT key FROM dedup WHERE queue_no = :no ORDER BY key LIMIT :rows", {
+      no: no as number,
+      rows: REMOVAL_ROWS,
+    });
+    const end = keys.at(-1)?.key;
+    if (end !== undefined) await tx.query("DELETE FROM dedup WHERE queue_no = :no AND key <= :end", { no: no as number, end });
+    if (seqs.length + keys.length > 0) return true;
+    await tx.query("DELETE FROM tally WHERE queue_no = :no", { no: no as number });
+    if (tx.now - (removedAt as number) >= REMOVAL_MS)
+      await tx.query("DELETE FROM queue_removal WHERE queue_no = :no", { no: no as number });
+  }
+  return false;
+}
+
+export const queueVerbs = { createQueue, getQueue, findQueue, listQueues, updateQueue, deleteQueue, removeDeleted };
