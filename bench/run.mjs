@@ -6,7 +6,6 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { startPostgres } from "@millrace/testkit";
 import * as single from "./figures/1-single-sends.mjs";
 import * as tens from "./figures/2-sends-of-ten.mjs";
 import * as push from "./figures/3-push.mjs";
@@ -49,8 +48,7 @@ const postgresSettings = {
 const rows = [];
 let postgresVersion = null;
 for (const engine of engines) {
-  const postgres = engine === "postgres" ? await startPostgres(postgresSettings) : null;
-  if (postgres !== null) postgresVersion = await versionOf(postgres.url);
+  const postgres = engine === "postgres" ? await startDatabase() : null;
   for (const figure of chosen) {
     say(`figure ${figure.number} on ${engine} …`);
     const bench = await createBench({
@@ -108,11 +106,15 @@ if (existsSync(store) && !options.json && (wanted === null || wanted.has(4))) {
 }
 process.exit(0);
 
-async function versionOf(url) {
+/** A PostgreSQL of the run's own; also notes its version. */
+async function startDatabase() {
+  const { startPostgres } = await import("@millrace/testkit");
+  const server = await startPostgres(postgresSettings);
   const { default: pg } = await import("pg");
-  const client = new pg.Client({ connectionString: url });
+  const client = new pg.Client({ connectionString: server.url });
   await client.connect();
   const { rows: found } = await client.query("SHOW server_version");
   await client.end();
-  return found[0].server_version;
+  postgresVersion = found[0].server_version.split(" ")[0];
+  return server;
 }

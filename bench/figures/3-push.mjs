@@ -4,7 +4,7 @@ import { median, sleep } from "../parts/machine.mjs";
 
 export const number = 3;
 export const method =
-  "A queue is filled while its subscription (50 requests in flight) is paused, then resumed; the rate is taken at the endpoint between 10 % and 95 % of the messages. The limit is undici's Pool.request alone, 50 in flight, sending one such body with both HMACs made anew for each request, to the same endpoint. Then the same subscription works while 64 connections send without pause; backlog is read each second.";
+  "A queue is filled while its subscription (50 requests in flight) is paused, then resumed; the rate is taken at the endpoint between 10 % and 95 % of the messages. The limit is undici's Pool.request alone, 50 in flight, sending one such body with both HMACs made anew for each request, to the same endpoint. Then the same subscription works while 64 connections make single sends (32 make sends of ten) without pause; the limit is its own draining rate, the backlog is read each second, and its growth is that of the second half.";
 
 /** Fills the paused queue with so many messages. */
 async function fill(bench, product, name, count) {
@@ -30,13 +30,13 @@ async function drain(bench, product, name, subscription, count) {
   return { perSecond: ((to.messages - from.messages) * 1000) / (to.now - from.now), batch: counts.messages / counts.requests };
 }
 
-/** Backlog (ready, held and leased) each second while single sends come in as fast as they are taken. */
-async function saturate(bench, product, name, seconds) {
+/** Backlog (ready, held and leased) each second while sends of `sendSize` messages come in as fast as they are taken. */
+async function saturate(bench, product, name, seconds, sendSize) {
   await bench.sink.call("reset");
   const sending = bench.load.call("fixed", {
     port: product.port,
-    connections: 64,
-    requests: [{ method: "POST", path: `${product.queuePath(name)}/messages`, headers: product.headers, body: sendText(1) }],
+    connections: sendSize === 1 ? 64 : 32,
+    requests: [{ method: "POST", path: `${product.queuePath(name)}/messages`, headers: product.headers, body: sendText(sendSize) }],
     seconds,
     warmupSeconds: 1,
   });
@@ -54,7 +54,7 @@ async function saturate(bench, product, name, seconds) {
   const half = Math.floor(backlogs.length / 2);
   return {
     delivered: ((after.messages - before.messages) * 1000) / (after.now - before.now),
-    sent: sent.perSecond,
+    sent: sent.perSecond * sendSize,
     refused: sent.refused,
     sendP99: sent.p99,
     peak: Math.max(...backlogs),
@@ -63,7 +63,7 @@ async function saturate(bench, product, name, seconds) {
   };
 }
 
-async function figure(bench, product, batchSize, target) {
+async function figure(bench, product, batchSize, target, sendSizes) {
   const name = `push-${batchSize}`;
   await product.createQueue(name);
   const subscription = await product.subscribe(name, bench.sinkUrl, { batchSize, maxConcurrency: 50, recordAttempts: false });
@@ -78,11 +78,8 @@ async function figure(bench, product, batchSize, target) {
   });
   const draining = median(rounds.map((round) => round.own));
   const ratio = median(rounds.map((round) => round.own / (round.limit * batchSize)));
-  const busy = await saturate(bench, product, name, Math.max(8, bench.seconds * 3));
-  await product.api("DELETE", `/queues/${name}`);
-  const share = busy.delivered / draining;
   const each = batchSize === 1 ? "one message a request" : `signed batches of ${batchSize}`;
-  return [
+  const rows = [
     {
       what: `push, draining, ${each}`,
       unit: "msgs/s",
@@ -93,18 +90,32 @@ async function figure(bench, product, batchSize, target) {
       met: ratio >= target,
       note: `${median(rounds.map((round) => round.batch)).toFixed(1)} messages a request`,
     },
+  ];
+  for (const sendSize of sendSizes) {
+    rows.push(...besideSends(await saturate(bench, product, name, Math.max(8, bench.seconds * 3), sendSize), draining, each, sendSize));
+    await product.api("POST", `/queues/${name}/purge`, {});
+  }
+  return rows;
+}
+
+/** Push that delivers all that comes in cannot be faster: that meets the target too. */
+function besideSends(busy, draining, each, sendSize) {
+  const share = busy.delivered / draining;
+  const keepsUp = busy.delivered >= 0.98 * busy.sent;
+  const sends = sendSize === 1 ? "single sends" : `sends of ${sendSize}`;
+  return [
     {
-      what: `push while sends saturate, ${each}`,
+      what: `push beside ${sends}, ${each}`,
       unit: "msgs/s",
       limit: draining,
       measured: busy.delivered,
       ratio: share,
-      target: "≥ 0.50",
-      met: share >= 0.5,
-      note: `${Math.round(busy.sent).toLocaleString("en")} sends/s came in (p99 ${busy.sendP99?.toFixed(0)} ms, ${busy.refused} refused), ${busy.batch.toFixed(1)} messages a request`,
+      target: "≥ 0.50 or all",
+      met: share >= 0.5 || keepsUp,
+      note: `${Math.round(busy.sent).toLocaleString("en")} msgs/s came in (p99 ${busy.sendP99?.toFixed(0)} ms, ${busy.refused} refused), ${busy.batch.toFixed(1)} messages a request`,
     },
     {
-      what: `growth of the backlog meanwhile, ${each}`,
+      what: `backlog's growth beside ${sends}, ${each}`,
       unit: "msgs/s",
       limit: busy.sent,
       measured: busy.growth,
@@ -118,5 +129,5 @@ async function figure(bench, product, batchSize, target) {
 
 export async function run(bench) {
   const product = await bench.product();
-  return [...(await figure(bench, product, 10, 0.3)), ...(await figure(bench, product, 1, 0.4))];
+  return [...(await figure(bench, product, 10, 0.3, [1, 10])), ...(await figure(bench, product, 1, 0.4, [1]))];
 }

@@ -11,7 +11,8 @@ import { fileURLToPath } from "node:url";
 import { Connection, requestBytes } from "./connection.mjs";
 import { cpuMs, rssBytes, sleep } from "./machine.mjs";
 
-const cli = fileURLToPath(new URL("../../packages/cli/dist/main.js", import.meta.url));
+/** The command that is measured; another build's can be named to compare with it. */
+const cli = process.env.BENCH_COMMAND ?? fileURLToPath(new URL("../../packages/cli/dist/main.js", import.meta.url));
 
 function launch({ home, databaseUrl, profileDir }) {
   const flags = ["dev", "--json", "--port", "0", "--data", home, "--log-level", "warn"];

@@ -58,7 +58,7 @@ serveJobs({
       });
     });
     server.keepAliveTimeout = 120_000;
-    return new Promise((resolve) => server.listen(0, "127.0.0.1", 1024, () => resolve({ port: server.address().port })));
+    return new Promise((resolve) => server.listen({ port: 0, backlog: 1024 }, () => resolve({ port: server.address().port })));
   },
   /** Forgets all counts; `timed` sinks look for `sentAt`. */
   reset({ timed: on = false }) {
