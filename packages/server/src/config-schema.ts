@@ -4,6 +4,7 @@
  * and so does the table in `docs/configuration.md`.
  */
 import { z } from "zod";
+import { parseBlock } from "./delivery/addresses.ts";
 
 /** What a setting carries besides its shape. `bound` completes the sentence "must be …". */
 export interface SettingMeta {
@@ -73,7 +74,14 @@ export function decodeEncryptionKey(text: string): Uint8Array | null {
 }
 
 const host = z.string().regex(/^[A-Za-z0-9._:-]{1,253}$/);
-const cidr = z.string().regex(/^(?:[0-9a-fA-F.]+\/(?:3[0-2]|[12]?\d)|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\/(?:12[0-8]|1[01]\d|\d{1,2}))$/);
+const block = z.string().refine((text) => {
+  try {
+    parseBlock(text);
+    return true;
+  } catch {
+    return false;
+  }
+});
 
 /** `8080`, or a range such as `8000-8100`; ends included. `null` when the text is neither. */
 export function portRange(text: string): { from: number; to: number } | null {
@@ -162,7 +170,7 @@ export const configSchema = z.strictObject({
         "Host names (exact) that may be push targets although they are private, single labels or addresses.",
         { env: "MILLRACE_EGRESS_ALLOW_HOSTS", flag: "--egress-allow-hosts" },
       ),
-      allowCidrs: list(cidr, "address blocks such as 10.1.0.0/16, separated by commas", "Address blocks that deliveries may connect to.", {
+      allowCidrs: list(block, "address blocks such as 10.1.0.0/16, separated by commas", "Address blocks that deliveries may connect to.", {
         env: "MILLRACE_EGRESS_ALLOW_CIDRS",
         flag: "--egress-allow-cidrs",
       }),

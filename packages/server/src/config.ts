@@ -24,6 +24,8 @@ export interface ConfigSources {
   file?: string;
   /** What to take instead of the schema's own defaults, by dotted name: `millrace dev` opens loopback this way. */
   defaults?: Readonly<Record<string, unknown>>;
+  /** What holds whatever else is given, by dotted name. */
+  fixed?: Readonly<Record<string, unknown>>;
 }
 
 /** Settings that cannot be used. `problems` has one sentence each. */
@@ -175,6 +177,8 @@ export function loadConfig(sources: ConfigSources = {}): { config: Config; origi
         origin: { from: "flag", name: flag },
       });
   }
+
+  for (const [name, value] of Object.entries(sources.fixed ?? {})) values.set(name, { value, origin: { from: "default", name: "" } });
 
   const { config, faults } = check(values, byName);
   problems.push(...faults);

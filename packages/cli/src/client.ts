@@ -1,0 +1,135 @@
+/**
+ * Calls the server. Every call is an operation of the contract by name: its route and its types come from there. Organization and
+ * project are filled in from the connection. A refusal is an `ApiError`, a server that cannot be reached a `CliError`.
+ */
+import type { Answer, Input, OperationName, Operations, Problem } from "@millrace/contract";
+import { routes } from "@millrace/contract/routes";
+import type { Connection } from "./connection.ts";
+import { CliError, exitCode, exitCodeOfStatus } from "./exit.ts";
+
+type Place = "organizationId" | "projectId";
+type Part<Name extends OperationName, Key extends "query" | "body"> = Input<Operations[Name]>[Key];
+type Params<Name extends OperationName> = Omit<Input<Operations[Name]>["params"], Place>;
+/** What a call is given: the path's own parameters side by side, and `query` and `body` as the contract has them. */
+export type CallInput<Name extends OperationName> = Params<Name> & { query?: Part<Name, "query">; body?: Part<Name, "body"> };
+
+/** A request that the server refused: its code, message and request id. */
+export class ApiError extends CliError {
+  readonly code: string;
+  constructor(status: number, code: string, message: string, requestId: string | undefined) {
+    super(exitCodeOfStatus(status), message, `${code}${requestId === undefined ? "" : `, request ${requestId}`}`);
+    this.code = code;
+  }
+}
+
+export interface ListInput {
+  params?: Record<string, string>;
+  query?: Record<string, string | number | undefined>;
+}
+
+export interface Client {
+  readonly connection: Connection;
+  call<Name extends OperationName>(name: Name, input: CallInput<Name>): Promise<Answer<Operations[Name]>>;
+  /** The items of a list, page by page, at most `most`, and the cursor behind them. `field` is the list's name in the answer. */
+  list<Item>(name: OperationName, field: string, most: number, input?: ListInput): Promise<{ items: Item[]; nextCursor: string | null }>;
+}
+
+/** Longer than the longest poll (20 s). */
+const answerWithinMs = 60_000;
+
+function reason(error: unknown): string {
+  if (error instanceof Error && error.name === "TimeoutError") return `no answer within ${answerWithinMs / 1000} s`;
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : undefined;
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "the name is not known";
+  return code ?? (error instanceof Error ? error.message : String(error));
+}
+
+function problemOf(status: number, text: string): ApiError {
+  try {
+    const { error } = JSON.parse(text) as Partial<Problem>;
+    if (error !== undefined) return new ApiError(status, error.code, error.message, error.requestId);
+  } catch {
+    // not ours: a proxy's page, perhaps
+  }
+  return new ApiError(status, `HTTP ${status}`, `The server answered ${status}, and not in the form of this product's errors.`, undefined);
+}
+
+export function createClient(connection: Connection): Client {
+  const request = async (method: string, path: string, body: unknown): Promise<unknown> => {
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(connection.url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${connection.apiKey}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        body: body === undefined ? undefined : JSON.stringify(body),
+        redirect: "manual",
+        signal: AbortSignal.timeout(answerWithinMs),
+      });
+      text = await response.text();
+    } catch (error) {
+      throw new CliError(
+        exitCode.unreachable,
+        `Cannot reach ${connection.url}: ${reason(error)}.`,
+        "Start a server with `millrace dev`, or name another with --server or MILLRACE_URL.",
+      );
+    }
+    if (!response.ok) throw problemOf(response.status, text);
+    if (text === "") return undefined;
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new CliError(exitCode.failed, `${connection.url} answered something other than JSON.`, "Is it a Millrace server?");
+    }
+  };
+
+  let place: Promise<{ organizationId: string; projectId: string }> | undefined;
+  const only = async (path: string, field: string, flag: string): Promise<string> => {
+    const answer = (await request("GET", path, undefined)) as Record<string, unknown>;
+    const items = Array.isArray(answer[field]) ? (answer[field] as { name: string }[]) : [];
+    const [first] = items;
+    if (items.length === 1 && first !== undefined) return first.name;
+    const names = items.map(({ name }) => name).join(", ");
+    throw new CliError(exitCode.usage, `The key reaches ${items.length === 0 ? "none" : `several ${field} (${names})`}.`, `Give ${flag}.`);
+  };
+  const findPlace = async () => {
+    const organizationId =
+      connection.organization ?? (await only("/v1/organizations", "organizations", "--organization or MILLRACE_ORGANIZATION"));
+    const projects = `/v1/organizations/${encodeURIComponent(organizationId)}/projects`;
+    return { organizationId, projectId: connection.project ?? (await only(projects, "projects", "--project or MILLRACE_PROJECT")) };
+  };
+
+  const send = async (name: OperationName, params: Record<string, unknown>, query: object | undefined, body: unknown): Promise<unknown> => {
+    const { method, path } = routes[name];
+    place ??= findPlace();
+    const all: Record<string, unknown> = { ...(await place), ...params };
+    const filled = path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(all[key])));
+    const search = new URLSearchParams();
+    for (const [key, value] of Object.entries(query ?? {})) if (value !== undefined) search.set(key, String(value));
+    return request(method, search.size === 0 ? filled : `${filled}?${search}`, body);
+  };
+
+  return {
+    connection,
+    async call(name, input) {
+      const { query, body, ...params } = input as { query?: object; body?: unknown };
+      return (await send(name, params, query, body)) as Answer<Operations[typeof name]>;
+    },
+    async list<Item>(name: OperationName, field: string, most: number, { params = {}, query = {} }: ListInput = {}) {
+      const items: Item[] = [];
+      let nextCursor: string | null = null;
+      do {
+        const page = { ...query, limit: Math.min(most - items.length, 200), cursor: nextCursor ?? undefined };
+        const answer = (await send(name, params, page, undefined)) as Record<string, unknown>;
+        items.push(...(answer[field] as Item[]));
+        nextCursor = typeof answer.nextCursor === "string" ? answer.nextCursor : null;
+      } while (nextCursor !== null && items.length < most);
+      return { items, nextCursor };
+    },
+  };
+}

@@ -1,0 +1,113 @@
+/** `millrace dev`: a server for one developer. Needs no set-up: SQLite in the working directory, a key made and printed (A9). */
+import { randomBytes } from "node:crypto";
+import { createClock } from "@millrace/server/clock";
+import { formatKey } from "@millrace/server/key-text";
+import type { Command } from "commander";
+import { createClient } from "../client.ts";
+import type { DevFile } from "../connection.ts";
+import { demoCurls, startDemo } from "../dev/demo.ts";
+import { rememberedKey, writeDevFile } from "../dev/dev-file.ts";
+import { processOutput } from "../leaf.ts";
+import type { Output } from "../output.ts";
+import { addSettingFlags, configOf } from "../server-flags.ts";
+import { untilStopped } from "../signals.ts";
+import { start } from "../start.ts";
+import { version } from "../version.ts";
+
+/** What `millrace dev` takes instead of the server's own defaults (P15, P21): loopback is open, attempts are kept, the log is quiet. */
+const devDefaults = {
+  logLevel: "warn",
+  recordAttempts: true,
+  "egress.allowHosts": ["localhost"],
+  "egress.allowCidrs": ["127.0.0.0/8", "::1/128"],
+  "egress.allowHttp": true,
+  "egress.allowPorts": ["1-65535"],
+} as const;
+
+/** What a database elsewhere would need; a dev server has its own, whatever `DATABASE_URL` says. */
+const serverOnly = ["--database-url", "--pool-size"];
+
+interface DevFlags {
+  apiKey?: string;
+  json?: boolean;
+  demo?: boolean;
+  virtualClock?: boolean;
+}
+
+function greet(output: Output, file: DevFile, data: string, virtualClock: boolean): void {
+  output.line(`${output.bold(`Millrace ${version}`)} is running at ${output.bold(file.url)}`);
+  output.line("");
+  output.fields([
+    ["API key", file.apiKey],
+    ["organization", file.organization],
+    ["project", file.project],
+    ["data", data],
+    ["reference", `${file.url}/docs`],
+  ]);
+  output.line("");
+  if (virtualClock) {
+    output.line("The clock is virtual. Move it an hour forward:");
+    output.line(`  curl -sS ${file.url}/dev/clock/advance -H 'Content-Type: application/json' -d '{"seconds": 3600}'`);
+    output.line("");
+  }
+}
+
+function nextThing(output: Output): void {
+  output.line("Next, from another terminal in this directory:");
+  output.line("  npx millrace queues create orders");
+  output.line('  npx millrace messages send orders \'{"orderId": "o-123"}\'');
+  output.line("  npx millrace messages receive orders");
+  output.line("");
+  output.line("Or see deliveries at once: npx millrace dev --demo");
+}
+
+export function devCommand(program: Command): void {
+  const command = program
+    .command("dev")
+    .description("Run a server for development: no set-up, data in ./.millrace, a key that may do everything.")
+    .option("--api-key <key>", "use this key instead of making one")
+    .option("--demo", "also make a queue, an endpoint and a trickle of messages, and print every delivery")
+    .option("--virtual-clock", "let POST /dev/clock/advance move the clock forward")
+    .option("--json", "print one line of JSON when ready, and nothing else")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ millrace dev\n  $ millrace dev --demo\n  $ millrace dev --port 0 --data /tmp/try --json\n  $ millrace dev --virtual-clock",
+    );
+  addSettingFlags(command, serverOnly);
+  command.action(async () => {
+    const flags = command.opts<DevFlags>();
+    const output = processOutput(flags.json === true);
+    const { config } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null } });
+    const apiKey = flags.apiKey ?? rememberedKey(config.data) ?? formatKey(new Uint8Array(randomBytes(32)));
+    const clock = createClock();
+    const place = { organization: "dev", project: "dev" };
+    const server = await start(
+      { config, clock, virtualClock: flags.virtualClock === true, install: { ...place, key: { name: "dev", text: apiKey } } },
+      "millrace dev",
+    );
+    const file: DevFile = { url: server.url, apiKey, ...place };
+    writeDevFile(config.data, file);
+    if (output.json) process.stdout.write(`${JSON.stringify(file)}\n`);
+    else greet(output, file, config.data, flags.virtualClock === true);
+
+    let endDemo = async () => {};
+    const stopped = untilStopped(
+      async () => {
+        await endDemo();
+        await server.close(config.shutdownGraceSeconds * 1000);
+      },
+      (text) => output.note(text),
+    );
+    if (flags.demo) {
+      const client = createClient({ ...file });
+      if (!output.json) {
+        output.line("Try it yourself, from another terminal:");
+        for (const line of demoCurls(client)) output.line(`  ${line}`);
+        output.line("");
+        output.line("Deliveries:");
+      }
+      endDemo = await startDemo(client, output);
+    } else if (!output.json) nextThing(output);
+    await stopped;
+  });
+}
