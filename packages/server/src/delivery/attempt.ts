@@ -1,16 +1,15 @@
 /**
- * One request, one answer or failure (P9, P19, P20). The deadline covers checking, connecting, headers and body together, on real time:
- * it is the network's, not the virtual clock's. Nothing is sent twice, nothing is followed, nothing is decompressed, and what is kept of
- * an answer is bounded for one attempt and for all of them together.
+ * The one way in which the server calls endpoints (P22). It holds what attempts share: connections, the policy, the room for large
+ * answers. Its time is real time, the network's, not the virtual clock's.
  */
-import { Fault } from "@millrace/contract";
+import type { Fault } from "@millrace/contract";
 import { LRUCache } from "lru-cache";
-import { type Agent, type Connection, createAgent } from "./agent.ts";
-import { type AnswerBody, answerBody, createRoom, maxAnswerBytes } from "./answer-body.ts";
-import { type Failure, type Resolve, systemResolve, vet } from "./egress.ts";
-import { failureOf } from "./failures.ts";
-import { type Egress, egressOf, readTarget, type Target } from "./target.ts";
-import type { Attempt, DeliveryRequest, DeliveryResult, EgressPolicy } from "./types.ts";
+import { createAgent } from "./agent.ts";
+import { createRoom } from "./answer-body.ts";
+import { type Resolve, systemResolve } from "./egress.ts";
+import { type Engine, exchange, stopped } from "./exchange.ts";
+import { egressOf, type Target } from "./target.ts";
+import type { Attempt, EgressPolicy } from "./types.ts";
 
 export interface AttemptOptions {
   policy: EgressPolicy;
@@ -85,133 +84,4 @@ export function createAttempt(options: AttemptOptions): Attempts {
       engine.agent.close();
     },
   };
-}
-
-interface Engine {
-  policy: EgressPolicy;
-  egress: Egress;
-  now: () => number;
-  agent: Agent;
-  resolve: Resolve;
-  targets: LRUCache<string, Target | Fault>;
-  room: ReturnType<typeof createRoom>;
-}
-
-const stopped: Failure = { class: "connection", message: "the server is stopping" };
-
-function targetOf(engine: Engine, url: string): Target | Fault {
-  let target = engine.targets.get(url);
-  if (target === undefined) {
-    try {
-      target = readTarget(url, engine.policy);
-    } catch (error) {
-      target = error instanceof Fault ? error : new Fault("invalid_target", "target.url: it could not be checked");
-    }
-    engine.targets.set(url, target);
-  }
-  return target;
-}
-
-/** Runs one request to its result, which comes later than this function returns. Gives the function that aborts it. */
-function exchange(engine: Engine, request: DeliveryRequest, done: (result: DeliveryResult) => void): () => void {
-  const startedMs = engine.now();
-  let over = false;
-  /** Drops what is under way: a dial, or the connection that carries the request. */
-  let cancel: (() => void) | undefined;
-  let body: AnswerBody | undefined;
-
-  const end = (result: Omit<Extract<DeliveryResult, { kind: "answer" }>, "durationMs"> | ({ kind: "failure" } & Failure)): void => {
-    if (over) return;
-    over = true;
-    clearTimeout(deadline);
-    body?.close();
-    done({ ...result, durationMs: engine.now() - startedMs });
-  };
-  const fail = (failure: Failure): void => {
-    const drop = cancel;
-    end({ kind: "failure", class: failure.class, message: failure.message });
-    drop?.();
-  };
-  const deadline = setTimeout(() => {
-    fail({ class: "timeout", message: `no complete answer within ${Math.round(request.timeoutMs) / 1000} s` });
-  }, request.timeoutMs);
-
-  const dial = async (target: Target): Promise<void> => {
-    const vetted = await vet(target, engine.egress, engine.resolve);
-    if (over) return;
-    if ("failure" in vetted) return fail(vetted.failure);
-    cancel = engine.agent.dial(target, vetted.addresses, (result) => {
-      cancel = undefined;
-      if ("class" in result) fail(result);
-      else send(result, target);
-    });
-  };
-
-  const send = (connection: Connection, target: Target): void => {
-    let written = false;
-    let status = 0;
-    let headers: Record<string, string | string[] | undefined> = {};
-    cancel = () => engine.agent.drop(connection);
-    const broken = (error: unknown): void => {
-      if (over) return;
-      cancel = undefined;
-      engine.agent.drop(connection);
-      // These never have a body: one that was announced or sent takes nothing from the answer.
-      if (status === 204 || status === 304) return end({ kind: "answer", status, headers, body: new Uint8Array(), truncated: false });
-      // Found closed before a byte was written: nothing was sent, so a new connection repeats nothing.
-      if (!written && connection.reused) void dial(target);
-      else fail(failureOf(error));
-    };
-    try {
-      connection.client.dispatch(
-        { path: target.path, method: request.method, headers: { ...request.headers, host: target.authority }, body: request.body },
-        {
-          onRequestStart() {
-            written = true;
-            connection.expect();
-          },
-          onResponseStart(controller, code, given) {
-            if (over) return;
-            if (code === 101) return fail({ class: "connection", message: "the endpoint changed the protocol" });
-            if (code < 200) return;
-            status = code;
-            headers = given;
-            // All of a success may decide; anything else, or what is too long by its own account, is kept for reading only.
-            const whole = code < 300 && !(Number(given["content-length"]) > maxAnswerBytes);
-            body = answerBody(engine.room, whole, {
-              pause: () => controller.pause(),
-              // Never from within another answer's parser.
-              resume: () => void setImmediate(() => controller.resume()),
-            });
-          },
-          onResponseData(_controller, chunk) {
-            if (over || body === undefined || body.add(chunk)) return;
-            const kept = body.take();
-            end({ kind: "answer", status, headers, body: kept, truncated: true });
-            engine.agent.drop(connection);
-          },
-          onResponseEnd() {
-            if (over) return;
-            const kept = body?.take() ?? new Uint8Array();
-            engine.agent.release(connection);
-            end({ kind: "answer", status, headers, body: kept, truncated: body?.truncated ?? false });
-          },
-          onResponseError: (_controller, error) => broken(error),
-        },
-      );
-    } catch (error) {
-      written = true;
-      broken(error);
-    }
-  };
-
-  const target = targetOf(engine, request.url);
-  if (target instanceof Fault) {
-    queueMicrotask(() => fail({ class: "refused", message: target.message.slice(0, 200) }));
-  } else {
-    const idle = engine.agent.idle(target);
-    if (idle === undefined) void dial(target);
-    else send(idle, target);
-  }
-  return () => fail(stopped);
 }
