@@ -78,8 +78,8 @@ export const operations = {
     answer: s.project,
   }),
   ListProjects: operation({
-    summary: "List an organization's projects.",
-    permission: "projects.list",
+    summary: "List the projects of an organization that the key reaches.",
+    permission: null,
     errors: atOrganization,
     params: organization,
     query: s.paging,

@@ -225,7 +225,7 @@ export const subscription = z.object({
   createdAt: time,
   updatedAt: time,
 });
-export const attempts = z.object({ attempts: z.array(attempt) });
+export const attempts = z.object({ attempts: z.array(attempt), nextCursor: z.string().nullable() });
 
 export const statement = z.strictObject({
   allow: z.array(z.string().min(1).max(128)).min(1).max(50),

@@ -54,10 +54,10 @@ async function collect<Row extends { no: number }>(
   return { rows, after };
 }
 
-export type Directory = ReturnType<typeof createDirectory>;
+export type Tenancy = ReturnType<typeof createTenancy>;
 
 /** `newId` makes UUIDv7s, `random` bytes. */
-export function createDirectory(deps: {
+export function createTenancy(deps: {
   store: Pick<Store, "run" | "once">;
   authenticator: Pick<Authenticator, "forget">;
   access: Pick<ForgetfulAccess, "forget">;
