@@ -1,0 +1,268 @@
+/**
+ * One subscription as a lane of the dispatcher: claims batches of its queue, makes the signed request, reads the answer and settles each
+ * message. It holds the flow state and nothing else: what it claimed and did not settle comes back when its lease ends (P23).
+ */
+import { createHmac } from "node:crypto";
+import { ezghPush, type Hmac, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
+import { uuidv7 } from "uuidv7";
+import type { Clock } from "../clock.ts";
+import {
+  allowedInFlight,
+  type Bucket,
+  type Flow,
+  fullBucket,
+  initialFlow,
+  mayStart,
+  onResult,
+  take,
+  withMax,
+  withRate,
+} from "../delivery/flow.ts";
+import type { LaneSource, Opened } from "../delivery/lane.ts";
+import type { Attempt, DeliveryResult } from "../delivery/types.ts";
+import type { Vault } from "../identity/vault.ts";
+import type { Store } from "../store/store.ts";
+import type { LaneRow, LastError } from "../store/subscription.ts";
+import type { ClaimedMessage, SettleRow } from "../store/types.ts";
+import type { Records } from "./records.ts";
+import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
+
+/** Bytes of an answer that are kept with an attempt. */
+const KEPT_ANSWER = 1024;
+/** The wait before a settle is tried again, doubling, as long as the lease lasts. */
+const SETTLE_BACKOFF_MS = { first: 100, most: 5_000 };
+
+/** What deliveries need from outside. `log` has pino's form: one line per attempt at debug, per failure at info (A15). */
+export interface PushDeps {
+  store: Store;
+  clock: Clock;
+  vault: Vault;
+  attempt: Attempt;
+  records: Records;
+  /** Numbers in [0, 1), for jitter. */
+  random: () => number;
+  version: string;
+  log: PushLog;
+}
+
+export interface PushLog {
+  debug(fields: object, text: string): void;
+  info(fields: object, text: string): void;
+  warn(fields: object, text: string): void;
+}
+
+export interface Push extends LaneSource<ClaimedMessage[]> {
+  /** Puts what the store says in force, from the next delivery on; `null`: the subscription is gone, nothing starts any more. */
+  set(row: LaneRow | null): void;
+  /** The live half of `status`. */
+  live(): { limit: number; deliveriesPerMinute: number };
+}
+
+const hmac: Hmac = (key, ...parts) => {
+  const sum = createHmac("sha256", key);
+  for (const part of parts) sum.update(part);
+  return new Uint8Array(sum.digest());
+};
+
+/** Makes the lane of a subscription. */
+export function createPush(deps: PushDeps, first: LaneRow): Push {
+  const { store, clock, vault, records, log } = deps;
+  const { id, queueNo, resourceName } = first.subscription;
+  let row = first;
+  let gone = false;
+  let flow: Flow = initialFlow(row.subscription.maxConcurrency, row.subscription.failing);
+  let failing = row.subscription.failing;
+  let bucket: Bucket | undefined;
+  let keys: { newest: SigningKey; previous: { key: SigningKey; until: number } | undefined } | undefined;
+  /** When the row was loaded: its durations count from here. */
+  let loadedAt = clock.now();
+  const minute = { startedAt: clock.now(), now: 0, before: 0 };
+
+  const active = (): boolean => !gone && row.subscription.state === "active" && !row.queue.settings.paused;
+  const openSecret = (sealed: string): SigningKey => {
+    const key = parseSecret(vault.open(sealed, id));
+    if (key === undefined) throw new Error(`the stored secret of subscription ${id} is not a signing secret`);
+    return key;
+  };
+  const openKeys = () => {
+    if (keys !== undefined) return keys;
+    const { previous, secret } = row;
+    keys = {
+      newest: openSecret(secret),
+      previous: previous === null ? undefined : { key: openSecret(previous.secret), until: loadedAt + previous.forMs },
+    };
+    return keys;
+  };
+  const signing = (): SigningKey[] => {
+    const { newest, previous } = openKeys();
+    return previous !== undefined && clock.now() < previous.until ? [newest, previous.key] : [newest];
+  };
+  const takeRate = (): void => {
+    const rate = row.queue.settings.rateLimit;
+    if (rate === null) bucket = undefined;
+    else bucket = bucket === undefined ? fullBucket(rate, clock.now()) : withRate(bucket, rate, clock.now());
+  };
+  takeRate();
+
+  const turnMinute = (): void => {
+    const passed = clock.now() - minute.startedAt;
+    if (passed < 60_000) return;
+    minute.before = passed < 120_000 ? minute.now : 0;
+    minute.now = 0;
+    minute.startedAt += passed - (passed % 60_000);
+  };
+
+  /** Settles within the lease; what can't be settled by then comes back by itself. */
+  const settle = async (rows: SettleRow[], until: number, signal?: AbortSignal): Promise<boolean> => {
+    for (let waitMs = SETTLE_BACKOFF_MS.first; ; waitMs = Math.min(waitMs * 2, SETTLE_BACKOFF_MS.most)) {
+      try {
+        await store.settle(rows);
+        return true;
+      } catch (error) {
+        log.warn({ subscription: resourceName, err: error }, "outcomes could not be stored");
+        if (signal?.aborted || clock.now() + waitMs >= until) return false;
+        await pause(waitMs, signal);
+      }
+    }
+  };
+  const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+    new Promise((resolve) => {
+      const done = (): void => {
+        cancel();
+        signal?.removeEventListener("abort", done);
+        resolve();
+      };
+      const cancel = clock.after(ms, done);
+      signal?.addEventListener("abort", done);
+    });
+
+  const keep = (at: number, deliveryId: string, messages: readonly ClaimedMessage[], result: DeliveryResult, reading: Reading): void => {
+    if (reading.ok && !row.subscription.recordAttempts) return;
+    records.attempt({
+      at,
+      subscriptionId: id,
+      deliveryId,
+      durationMs: Math.round(result.durationMs),
+      outcome: reading.ok ? "delivered" : "failed",
+      class: reading.ok ? null : result.kind === "answer" ? "http" : result.class,
+      status: result.kind === "answer" ? result.status : null,
+      message: reading.error,
+      messageIds: messages.map(({ messageId }) => messageId),
+      answer: result.kind === "answer" ? firstText(result.body) : null,
+    });
+  };
+
+  const fail = (at: number, result: DeliveryResult, reading: Reading): void => {
+    const flipped = !failing;
+    failing = true;
+    const error: LastError = {
+      at,
+      class: result.kind === "answer" ? "http" : result.class,
+      ...(result.kind === "answer" ? { status: result.status } : {}),
+      message: reading.error ?? "",
+    };
+    records.note(id, { failing: true, error }, flipped);
+  };
+
+  return {
+    key: resourceName,
+
+    permit(inFlight) {
+      if (!active()) return { start: 0, inMs: null };
+      const now = clock.now();
+      const may = mayStart(flow, inFlight, now);
+      if (may !== true) return { start: 0, inMs: may === false ? null : may };
+      const start = allowedInFlight(flow) - inFlight;
+      if (bucket === undefined) return { start, inMs: null };
+      const { taken, waitMs } = take(bucket, start, now);
+      return { start: taken, inMs: taken > 0 ? null : waitMs };
+    },
+
+    async claim(n) {
+      openKeys();
+      const { batchSize, target } = row.subscription;
+      const claim = await store.claim({ queueNo, batchSize, batches: n, leaseMs: leaseMs(row.queue.settings, target) });
+      return { work: claim.batches, nextInMs: claim.nextInMs };
+    },
+
+    async deliver(messages, opened: Opened) {
+      const { target, batchSize } = row.subscription;
+      const at = clock.now();
+      const until = at + leaseMs(row.queue.settings, target);
+      // A pause or an update may have come between the claim and now.
+      if (!active() || messages.length > batchSize) {
+        opened.over();
+        await settle(releaseRows(queueNo, messages), until, opened.signal);
+        return;
+      }
+      const { type, resourceName: queue } = row.queue;
+      const deliveryId = uuidv7();
+      const request = ezghPush.build(
+        { subscription: resourceName, queue, fifo: type === "fifo", deliveryId, messages },
+        { hmac, keys: signing(), wallMs: clock.wall(), version: deps.version },
+      );
+      if (bucket !== undefined) bucket = take(bucket, 1, at).bucket;
+      const result = await deps.attempt(
+        { url: target.url, method: "POST", timeoutMs: target.timeoutSeconds * 1000, ...request },
+        opened.signal,
+      );
+      // Cut off by the end of the grace time: nobody knows what the endpoint did, so the lease lapses.
+      if (opened.signal.aborted && result.kind === "failure") return;
+
+      const ids = messages.map(({ messageId }) => messageId);
+      const { settings } = row.queue;
+      const reading =
+        result.kind === "answer"
+          ? ezghPush.read(result, ids, { nowMs: clock.wall(), maxDelayMs: settings.visibilityTimeoutMs })
+          : readFailure(result, messages.length);
+      const endedAt = clock.now();
+      flow = onResult(flow, reading.ok ? "success" : reading.slowDown ? "slow" : "failed", endedAt);
+      turnMinute();
+      minute.now++;
+      if (!reading.ok) fail(endedAt, result, reading);
+      opened.over();
+
+      const fields = { subscription: resourceName, deliveryId, messages: ids.length, durationMs: Math.round(result.durationMs) };
+      if (reading.ok) log.debug(fields, "delivered");
+      else log.info({ ...fields, error: reading.error }, "delivery failed");
+      const settled = await settle(settleRows({ no: queueNo, type, settings }, messages, reading, deps.random), until, opened.signal);
+      // A success counts once its outcomes are stored, never before: otherwise a crash would make it a success twice.
+      if (reading.ok && settled) {
+        const flipped = failing;
+        failing = false;
+        records.note(id, { failing: false, successAt: endedAt }, flipped);
+      }
+      keep(at, deliveryId, messages, result, reading);
+    },
+
+    async release(batches) {
+      const until = clock.now() + leaseMs(row.queue.settings, row.subscription.target);
+      await settle(releaseRows(queueNo, batches.flat()), until);
+    },
+
+    set(next) {
+      if (next === null) {
+        gone = true;
+        return;
+      }
+      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) {
+        keys = undefined;
+        loadedAt = clock.now();
+      }
+      row = next;
+      flow = withMax(flow, next.subscription.maxConcurrency);
+      takeRate();
+    },
+
+    live() {
+      turnMinute();
+      const share = 1 - (clock.now() - minute.startedAt) / 60_000;
+      return { limit: allowedInFlight(flow), deliveriesPerMinute: Math.round(minute.now + minute.before * share) };
+    },
+  };
+}
+
+/** The first KiB of an answer as text, never ending within a character. */
+function firstText(body: Uint8Array): string {
+  return new TextDecoder().decode(body.subarray(0, KEPT_ANSWER), { stream: body.length > KEPT_ANSWER });
+}

@@ -1,0 +1,267 @@
+/**
+ * What can be done with subscriptions (P1 to P5, P15 to P17), and their lanes: every active subscription has one. A change is committed
+ * first and then put in force here, before it is answered; so after an answered pause no request starts.
+ */
+import { randomBytes, randomInt } from "node:crypto";
+import { invalid } from "@millrace/contract";
+import { generateSecret } from "@millrace/contract/wire";
+import { uuidv7 } from "uuidv7";
+import type { Cancel, Clock } from "../clock.ts";
+import { createDispatcher } from "../delivery/dispatcher.ts";
+import type { Lane } from "../delivery/lane.ts";
+import { checkTarget } from "../delivery/target.ts";
+import type { Attempt, EgressPolicy } from "../delivery/types.ts";
+import type { Vault } from "../identity/vault.ts";
+import type { Store } from "../store/store.ts";
+import type { LaneRow, SubscriptionChange, SubscriptionRow } from "../store/subscription.ts";
+import type { IdempotencyKey, QueueRow } from "../store/types.ts";
+import { createPush, type Push, type PushLog } from "./push.ts";
+import { createRecords } from "./records.ts";
+import { atRest, type Live, type WireAttempts, type WireSubscription, wireAttempts, wireSubscription } from "./wire.ts";
+
+export type { SubscriptionRow } from "../store/subscription.ts";
+
+const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+const PAGE = 50;
+/** How many subscriptions outside the key's reach one page may walk over. */
+const WALK = 2_000;
+/** How many are read at once at the start, and how often old attempts are removed. */
+const START_PAGE = 500;
+const EXPIRE_MS = 600_000;
+
+/** What a subscription is made of, as the contract's shape has it. */
+export interface GivenSubscription {
+  target: { kind: "https"; url: string; timeoutSeconds?: number | undefined };
+  batchSize?: number | undefined;
+  maxConcurrency?: number | undefined;
+  state?: "active" | "paused" | undefined;
+  recordAttempts?: boolean | undefined;
+}
+
+export interface SubscriptionDeps {
+  store: Store;
+  clock: Clock;
+  vault: Vault;
+  attempt: Attempt;
+  /** The endpoint rules that targets are checked by (P18). */
+  policy: EgressPolicy;
+  /** Tells of changed and deleted queues: their lanes follow. */
+  directory: { onChange(listener: (queueNo: number) => void): () => void };
+  /** Goes out as `User-Agent`. */
+  version: string;
+  log: PushLog;
+  /** `recordAttempts` where a creation does not say: true in `millrace dev`. */
+  recordAttempts?: boolean;
+  random?: () => number;
+}
+
+export interface Subscriptions {
+  /** Builds the lanes of all active subscriptions from the store. */
+  start(): Promise<void>;
+  /** P25: no new delivery, open ones get `graceMs`, the rest is aborted and lapses. */
+  stop(graceMs: number): Promise<void>;
+  create(queue: QueueRow, given: GivenSubscription, key: IdempotencyKey | null): Promise<WireSubscription>;
+  /** By id or resource name; throws `subscription_not_found`. */
+  find(projectNo: number, ref: string): Promise<SubscriptionRow>;
+  show(row: SubscriptionRow): Promise<WireSubscription>;
+  /** A page in order of creation of those that `shows` lets through; a page may be short, only `nextCursor: null` ends the list. */
+  list(
+    projectNo: number,
+    query: { queueNo: number | null; limit?: number | undefined; cursor?: string | undefined },
+    shows: (queueName: string) => boolean,
+  ): Promise<{ subscriptions: WireSubscription[]; nextCursor: string | null }>;
+  update(row: SubscriptionRow, given: SubscriptionChange): Promise<WireSubscription>;
+  pause(row: SubscriptionRow): Promise<WireSubscription>;
+  resume(row: SubscriptionRow): Promise<WireSubscription>;
+  rotate(row: SubscriptionRow, key: IdempotencyKey | null): Promise<WireSubscription>;
+  delete(row: SubscriptionRow): Promise<void>;
+  attempts(row: SubscriptionRow, query: { limit?: number | undefined; cursor?: string | undefined }): Promise<WireAttempts>;
+  /** Wakes every lane, spread over `overMs`: after events may have been lost. */
+  wakeAll(overMs: number): void;
+  /** Deliveries under way, and lanes. */
+  readonly open: number;
+  readonly lanes: number;
+}
+
+interface Running {
+  id: string;
+  push: Push;
+  lane: Lane;
+}
+
+function readCursor(cursor: string | undefined): number | null {
+  if (cursor === undefined) return null;
+  const no = Number(Buffer.from(cursor, "base64url").toString("utf8"));
+  if (!Number.isSafeInteger(no) || no < 0 || writeCursor(no) !== cursor)
+    throw invalid("cursor", "must be a nextCursor of the same list", cursor);
+  return no;
+}
+const writeCursor = (no: number): string => Buffer.from(String(no)).toString("base64url");
+
+/** Makes the verbs and lanes of one server. */
+export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
+  const { store, clock, vault, policy, log } = deps;
+  const dispatcher = createDispatcher({
+    clock,
+    report: (err, subscription) => log.warn({ err, subscription }, "a delivery lane failed; it goes on"),
+  });
+  const records = createRecords({
+    store,
+    clock,
+    report: (err) => log.warn({ err }, "the status of subscriptions could not be stored yet"),
+  });
+  const pushDeps = { ...deps, records, random: deps.random ?? Math.random };
+  const running = new Map<number, Running>();
+  const refreshing = new Map<number, Promise<void>>();
+  const stops: (() => void)[] = [];
+  let expiry: Cancel = () => {};
+
+  const run = (row: LaneRow): void => {
+    const { id, queueNo } = row.subscription;
+    const push = createPush(pushDeps, row);
+    running.set(queueNo, { id, push, lane: dispatcher.add(push) });
+  };
+  /** Puts what the store says of a queue's subscription in force. One after the other per queue, so that the last word is the store's. */
+  const refresh = (queueNo: number): Promise<void> => {
+    const turn = (refreshing.get(queueNo) ?? Promise.resolve())
+      .catch(() => {})
+      .then(async () => {
+        const row = await store.run("loadSubscription", queueNo);
+        const known = running.get(queueNo);
+        if (known !== undefined && known.id !== row?.subscription.id) {
+          running.delete(queueNo);
+          known.push.set(null);
+          // Open deliveries finish and settle by themselves.
+          void known.lane.close();
+        } else if (known !== undefined && row !== null) {
+          known.push.set(row);
+          known.lane.wake();
+          return;
+        }
+        if (row !== null && row.subscription.state === "active") run(row);
+      });
+    refreshing.set(queueNo, turn);
+    const done = (): void => {
+      if (refreshing.get(queueNo) === turn) refreshing.delete(queueNo);
+    };
+    turn.then(done, done);
+    return turn;
+  };
+  const live = (row: SubscriptionRow): Live => {
+    const known = running.get(row.queueNo);
+    return known?.id === row.id ? { inFlight: known.lane.inFlight, ...known.push.live() } : atRest(row);
+  };
+  const changed = async (row: SubscriptionRow, secret: string | null = null): Promise<WireSubscription> => {
+    await refresh(row.queueNo);
+    return wireSubscription(row, live(row), secret);
+  };
+  const setState = async (row: SubscriptionRow, state: "active" | "paused"): Promise<WireSubscription> =>
+    changed(await store.run("setSubscriptionState", row.projectNo, row.id, state));
+  const expire = (): void => {
+    expiry = clock.after(EXPIRE_MS, () => {
+      store.run("expireAttempts").catch((err) => log.warn({ err }, "old attempts could not be removed"));
+      expire();
+    });
+  };
+  const newSecret = (id: string): { secret: string; sealed: string } => {
+    const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));
+    return { secret, sealed: vault.seal(secret, id) };
+  };
+
+  return {
+    async start() {
+      stops.push(store.onReady((queueNo, inMs) => running.get(queueNo)?.lane.wake(inMs)));
+      stops.push(
+        deps.directory.onChange((queueNo) => {
+          if (running.has(queueNo)) refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
+        }),
+      );
+      for (let after: number | null = 0; after !== null; ) {
+        const page: { lanes: LaneRow[]; next: number | null } = await store.run("activeSubscriptions", after, START_PAGE);
+        for (const row of page.lanes) if (!running.has(row.subscription.queueNo)) run(row);
+        after = page.next;
+      }
+      expire();
+    },
+    async stop(graceMs) {
+      for (const stop of stops) stop();
+      expiry();
+      await dispatcher.stop(graceMs);
+      await records.close();
+    },
+
+    async create(queue, given, key) {
+      checkTarget(given.target.url, policy);
+      const id = uuidv7();
+      const { secret, sealed } = newSecret(id);
+      let resourceName = "qsb_";
+      for (let i = 0; i < 12; i++) resourceName += LETTERS[randomInt(LETTERS.length)];
+      const { result, replayed } = await store.once(key, "createSubscription", {
+        id,
+        resourceName,
+        projectNo: queue.projectNo,
+        queueNo: queue.no,
+        target: { kind: "https", url: given.target.url, timeoutSeconds: given.target.timeoutSeconds ?? 30 },
+        batchSize: given.batchSize ?? 10,
+        maxConcurrency: given.maxConcurrency ?? 10,
+        state: given.state ?? "active",
+        recordAttempts: given.recordAttempts ?? deps.recordAttempts ?? false,
+        secret: sealed,
+      });
+      await refresh(queue.no);
+      return wireSubscription(result, atRest(result), replayed ? null : secret);
+    },
+    find: (projectNo, ref) => store.run("getSubscription", projectNo, ref),
+    async show(row) {
+      // What this process knows is stored first: what is shown never runs ahead of the store, nor lags behind it.
+      await records.flush();
+      const fresh = await store.run("getSubscription", row.projectNo, row.id);
+      return wireSubscription(fresh, live(fresh), null);
+    },
+    async list(projectNo, { queueNo, limit = PAGE, cursor }, shows) {
+      const subscriptions: WireSubscription[] = [];
+      await records.flush();
+      let after = readCursor(cursor);
+      for (let walked = 0; walked < WALK; ) {
+        const { rows, next } = await store.run("listSubscriptions", { projectNo, queueNo, after: after ?? 0, limit: 200 });
+        after = next;
+        for (const { no, row } of rows) {
+          walked++;
+          if (shows(row.queueName)) subscriptions.push(wireSubscription(row, live(row), null));
+          if (subscriptions.length < limit) continue;
+          after = no === rows.at(-1)?.no ? next : no;
+          break;
+        }
+        if (subscriptions.length === limit || after === null) break;
+      }
+      return { subscriptions, nextCursor: after === null ? null : writeCursor(after) };
+    },
+    async update(row, given) {
+      if (given.target !== undefined) checkTarget(given.target.url, policy);
+      return changed(await store.run("updateSubscription", row.projectNo, row.id, given));
+    },
+    pause: (row) => setState(row, "paused"),
+    resume: (row) => setState(row, "active"),
+    async rotate(row, key) {
+      const { secret, sealed } = newSecret(row.id);
+      const { result, replayed } = await store.once(key, "rotateSecret", row.projectNo, row.id, sealed);
+      return changed(result, replayed ? null : secret);
+    },
+    async delete(row) {
+      await store.run("deleteSubscription", row.projectNo, row.id);
+      await refresh(row.queueNo);
+    },
+    async attempts(row, { limit = PAGE, cursor }) {
+      await records.flush();
+      const { attempts, next } = await store.run("listAttempts", row.id, { before: readCursor(cursor), limit });
+      return wireAttempts(attempts, next === null ? null : writeCursor(next));
+    },
+    wakeAll: (overMs) => dispatcher.wakeAll(overMs),
+    get open() {
+      return dispatcher.open;
+    },
+    get lanes() {
+      return running.size;
+    },
+  };
+}
