@@ -26,6 +26,9 @@ export interface PostgresServer {
   fresh(): Promise<string>;
   /** Stops it and starts it again on the same data and port. Resolves when it takes connections. */
   restart(mode: StopMode): Promise<void>;
+  /** The two halves of a restart, for what has to be seen in between. */
+  halt(mode: StopMode): Promise<void>;
+  resume(): Promise<void>;
   /** Stops it and removes its data. */
   stop(): Promise<void>;
 }
@@ -157,6 +160,8 @@ export async function startPostgres(settings: Record<string, string> = {}): Prom
       await end(mode);
       await start();
     },
+    halt: end,
+    resume: start,
     async stop() {
       await end("fast");
       forget();

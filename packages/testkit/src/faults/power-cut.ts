@@ -3,24 +3,10 @@
  * as of its last flush. After the child was killed, three images can be opened: `live` (only the process died), `lost` (nothing
  * unflushed reached the disk) and `torn` (some of the unflushed pages did, any of them).
  */
-import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { scratch } from "../scratch.ts";
-
-const source = fileURLToPath(new URL("../../faults/power-cut.c", import.meta.url));
-let library: string | undefined;
-
-/** Compiles the shim once per process and answers its path. Throws without a C compiler. */
-function shim(): string {
-  if (library === undefined) {
-    const made = join(scratch("shim").path, "power-cut.so");
-    execFileSync("cc", ["-shared", "-fPIC", "-O2", "-o", made, source, "-ldl", "-lpthread"], { stdio: "inherit" });
-    library = made;
-  }
-  return library;
-}
+import { shim } from "./shim.ts";
 
 export type Image = "live" | "lost" | "torn";
 
@@ -66,7 +52,12 @@ export function disk(): Disk {
   let images = 0;
   return {
     live,
-    env: ({ lie = false } = {}) => ({ LD_PRELOAD: shim(), POWER_CUT_LIVE: live, POWER_CUT_SHADOW: shadow, POWER_CUT_LIE: lie ? "1" : "0" }),
+    env: ({ lie = false } = {}) => ({
+      LD_PRELOAD: shim("power-cut"),
+      POWER_CUT_LIVE: live,
+      POWER_CUT_SHADOW: shadow,
+      POWER_CUT_LIE: lie ? "1" : "0",
+    }),
     image(kind, random = Math.random) {
       images += 1;
       const copy = join(path, `image-${images}`);

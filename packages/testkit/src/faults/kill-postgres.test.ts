@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type PostgresServer, startPostgres } from "../postgres.ts";
+import { seed } from "./chance.ts";
+import { type MillraceProcess, millrace } from "./millrace-process.ts";
+import { rounds, struck } from "./strike.ts";
+
+let database: PostgresServer;
+beforeAll(async () => {
+  database = await startPostgres();
+});
+afterAll(() => database.stop());
+
+async function withServer<T>(use: (server: MillraceProcess) => Promise<T>): Promise<T> {
+  const server = await millrace({ databaseUrl: await database.fresh() });
+  await server.start();
+  try {
+    return await use(server);
+  } finally {
+    await server.kill();
+  }
+}
+
+it("Q6, Q7, P23, CTRL-07: on PostgreSQL kill -9 of the server loses nothing and resurrects nothing", { timeout: 600_000 }, async () => {
+  const { violations, oddities, answered } = await withServer((server) =>
+    struck({
+      server,
+      rounds: rounds(6),
+      seed: seed(),
+      callsDuring: false,
+      countsSurvive: true,
+      waitForPushes: false,
+      async strike() {
+        await server.kill("SIGKILL");
+        await server.start();
+      },
+    }),
+  );
+  expect(violations).toEqual([]);
+  expect(oddities).toEqual([]);
+  expect(answered).toBeGreaterThan(100);
+});
+
+/** Asks until the probe answers so; the test's own deadline bounds it. */
+async function readiness(server: MillraceProcess, status: number): Promise<void> {
+  for (;;) {
+    const answer = await fetch(`${server.url}/readyz`);
+    await answer.text();
+    if (answer.status === status) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+it("Q6, A13, CTRL-06: PostgreSQL crashing under load loses nothing; readiness tells, sends and deliveries resume by themselves", {
+  timeout: 600_000,
+}, async () => {
+  const { violations, oddities } = await withServer((server) =>
+    struck({
+      server,
+      rounds: rounds(5),
+      seed: seed(),
+      callsDuring: true,
+      countsSurvive: true,
+      waitForPushes: true,
+      async strike() {
+        await database.halt("immediate");
+        await readiness(server, 503);
+        await database.resume();
+        await readiness(server, 200);
+      },
+    }),
+  );
+  expect(violations).toEqual([]);
+  expect(oddities).toEqual([]);
+});
