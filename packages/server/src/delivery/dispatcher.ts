@@ -25,6 +25,8 @@ export interface Dispatcher {
   wakeAll(overMs: number): void;
   /** No new claim or delivery (P25); open ones get `graceMs` to finish and settle, the rest is aborted and lapses. */
   stop(graceMs: number): Promise<void>;
+  /** Resolves once nothing is under way: no delivery, no claim, no lane that is about to claim. For tests and the virtual clock. */
+  rest(): Promise<void>;
   /** Deliveries under way and lanes that wait for an instant, for metrics and tests. */
   readonly open: number;
   readonly waiting: number;
@@ -88,6 +90,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       dirty.clear();
       for (const each of marked) look(each);
       arm();
+      resting();
     });
   };
   const look = (held: Held): void => {
@@ -111,14 +114,15 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
   };
   const ended = (held: Held): void => {
     if (held.unsettled === 0 && !held.claiming) for (const call of held.settled) call();
-    if (open === 0 && claiming === 0) for (const call of quiet) call();
+    resting();
   };
-  const silence = (): Promise<void> =>
-    open === 0 && claiming === 0
-      ? Promise.resolve()
-      : new Promise((resolve) => {
-          quiet.add(resolve);
-        });
+  const idle = (): boolean => open === 0 && claiming === 0 && (stopping || dirty.size === 0);
+  const resting = (): void => {
+    if (!idle()) return;
+    for (const call of quiet) call();
+    quiet.clear();
+  };
+  const rest = (): Promise<void> => (idle() ? Promise.resolve() : new Promise((resolve) => quiet.add(resolve)));
 
   function add<Work>(source: LaneSource<Work>, idle = false): Lane {
     const guard = async (call: () => Promise<void>): Promise<boolean> => {
@@ -149,8 +153,11 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       ended(held);
     };
     const take = async (n: number): Promise<void> => {
+      const { offset } = clock;
       const { work, nextInMs } = await source.claim(n);
       const now = clock.now();
+      // The virtual clock was moved meanwhile: what the store said of the time to wait is of no use.
+      if (clock.offset !== offset) held.dueAt = now;
       held.failures = 0;
       held.empty = work.length > 0 ? 0 : held.empty + 1;
       // A store that answers nothing and "now" is not asked in a circle.
@@ -239,12 +246,13 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         const grace = new Promise<void>((resolve) => {
           cancel = clock.after(graceMs, resolve);
         });
-        await Promise.race([silence(), grace]);
+        await Promise.race([rest(), grace]);
         cancel();
       }
       abort.abort();
-      await silence();
+      await rest();
     },
+    rest,
     get open() {
       return open;
     },

@@ -78,6 +78,8 @@ export interface Subscriptions {
   attempts(row: SubscriptionRow, query: { limit?: number | undefined; cursor?: string | undefined }): Promise<WireAttempts>;
   /** Wakes every lane, spread over `overMs`: after events may have been lost. */
   wakeAll(overMs: number): void;
+  /** Resolves once nothing is under way: no delivery, no claim. For tests and the virtual clock. */
+  rest(): Promise<void>;
   /** Deliveries under way, and lanes. */
   readonly open: number;
   readonly lanes: number;
@@ -257,6 +259,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       return wireAttempts(attempts, next === null ? null : writeCursor(next));
     },
     wakeAll: (overMs) => dispatcher.wakeAll(overMs),
+    rest: () => dispatcher.rest(),
     get open() {
       return dispatcher.open;
     },
