@@ -3,7 +3,7 @@
  * as of its last flush. After the child was killed, three images can be opened: `live` (only the process died), `lost` (nothing
  * unflushed reached the disk) and `torn` (some of the unflushed pages did, any of them).
  */
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { scratch } from "../scratch.ts";
 import { shim } from "./shim.ts";
@@ -18,6 +18,8 @@ export interface Disk {
   env(options?: { lie?: boolean }): Record<string, string>;
   /** A copy of the disk after the cut, in a folder of its own. `random` in [0, 1) picks the torn pages. */
   image(kind: Image, random?: () => number): string;
+  /** Cuts the power: `live` is from now on what `image` would answer. No process may have it open. */
+  cut(kind: Image, random?: () => number): void;
   remove(): void;
 }
 
@@ -50,6 +52,15 @@ export function disk(): Disk {
   mkdirSync(live);
   mkdirSync(shadow);
   let images = 0;
+  const image = (kind: Image, random: () => number = Math.random): string => {
+    images += 1;
+    const copy = join(path, `image-${images}`);
+    cpSync(kind === "live" ? live : shadow, copy, { recursive: true });
+    // The index of the log lives in shared memory: a machine that lost its power has none.
+    if (kind !== "live") for (const name of readdirSync(copy)) if (name.endsWith("-shm")) rmSync(join(copy, name));
+    if (kind === "torn") tear(copy, live, random);
+    return copy;
+  };
   return {
     live,
     env: ({ lie = false } = {}) => ({
@@ -58,14 +69,12 @@ export function disk(): Disk {
       POWER_CUT_SHADOW: shadow,
       POWER_CUT_LIE: lie ? "1" : "0",
     }),
-    image(kind, random = Math.random) {
-      images += 1;
-      const copy = join(path, `image-${images}`);
-      cpSync(kind === "live" ? live : shadow, copy, { recursive: true });
-      // The index of the log lives in shared memory: a machine that lost its power has none.
-      if (kind !== "live") for (const name of readdirSync(copy)) if (name.endsWith("-shm")) rmSync(join(copy, name));
-      if (kind === "torn") tear(copy, live, random);
-      return copy;
+    image,
+    cut(kind, random) {
+      const after = image(kind, random);
+      for (const folder of [live, shadow]) rmSync(folder, { recursive: true });
+      cpSync(after, shadow, { recursive: true });
+      renameSync(after, live);
     },
     remove,
   };
