@@ -1,4 +1,7 @@
-/** Scratch folders of tests: each is removed when its test says so, and at the latest when the process ends. */
+/**
+ * Scratch folders of tests: each is removed when its test says so, and at the latest when the process ends. In a test run they lie in
+ * the run's own folder (`MILLRACE_TEST_SCRATCH`, see `global-setup.ts`), since test processes may end without a last word.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +26,7 @@ export function removeAtExit(folder: string, before: () => void = () => {}): () 
 
 /** A new empty folder, and how to remove it early. */
 export function scratch(name = "test"): { path: string; remove(): void } {
-  const path = mkdtempSync(join(tmpdir(), `millrace-${name}-`));
+  const path = mkdtempSync(join(process.env.MILLRACE_TEST_SCRATCH ?? tmpdir(), `millrace-${name}-`));
   const forget = removeAtExit(path);
   return {
     path,
