@@ -53,7 +53,7 @@ async function readiness(server: MillraceProcess, status: number): Promise<void>
 it("Q6, A13, CTRL-06: PostgreSQL crashing under load loses nothing; readiness tells, sends and deliveries resume by themselves", {
   timeout: 600_000,
 }, async () => {
-  const { violations, oddities } = await withServer((server) =>
+  const { violations } = await withServer((server) =>
     struck({
       server,
       rounds: rounds(5),
