@@ -58,10 +58,10 @@ describe("configuration", () => {
     const file = fileOf("prot: 7400\negress:\n  allowHost: [a]\nservices:\n  queues: {}\n");
     const problems = problemsOf(() => loadConfig({ file, env: { MILLRACE_LOGLEVEL: "info" }, flags: { "--pool-sise": "3" } }));
     expect(problems).toEqual([
-      `prot: no such setting in ${file}; the nearest name is port`,
-      `egress.allowHost: no such setting in ${file}; the nearest name is egress.allowHosts`,
-      "MILLRACE_LOGLEVEL: no such setting in the environment; the nearest name is MILLRACE_LOG_LEVEL",
-      "--pool-sise: no such setting among the flags; the nearest name is --pool-size",
+      `prot: no such setting in ${file}; did you mean port?`,
+      `egress.allowHost: no such setting in ${file}; did you mean egress.allowHosts?`,
+      "MILLRACE_LOGLEVEL: no such setting in the environment; did you mean MILLRACE_LOG_LEVEL?",
+      "--pool-sise: no such setting among the flags; did you mean --pool-size?",
     ]);
   });
 

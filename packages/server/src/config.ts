@@ -4,6 +4,7 @@
  * from and the bound, and every fault is told at once. Only this file reads settings.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { nearest } from "@millrace/contract";
 import { parseDocument } from "yaml";
 import { type Config, configSchema, decodeEncryptionKey, portRange, type Setting, settings } from "./config-schema.ts";
 import type { EgressPolicy } from "./delivery/types.ts";
@@ -53,27 +54,9 @@ const otherVariables = new Set([
 /** A Kubernetes service called `millrace` puts these into every pod of its namespace. */
 const kubernetesVariable = /^MILLRACE_(?:.*_)?(?:SERVICE_(?:HOST|PORT)(?:_.*)?|PORT_\d+_(?:TCP|UDP)(?:_.*)?)$/;
 
-function distance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(swap, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
-    }
-    previous = row;
-  }
-  return previous[b.length] ?? 0;
-}
-
-/** The known name most like `name`, by edits without regard to case. */
-export function nearest(name: string, known: readonly string[]): string | undefined {
-  const scored = known.map((candidate) => ({ candidate, edits: distance(name.toLowerCase(), candidate.toLowerCase()) }));
-  return scored.sort((a, b) => a.edits - b.edits)[0]?.candidate;
-}
-
 function unknown(name: string, where: string, known: readonly string[]): string {
-  return `${name}: no such setting${where}; the nearest name is ${nearest(name, known)}`;
+  const meant = nearest(name, known);
+  return `${name}: no such setting${where}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
 }
 
 function fromText(setting: Setting, text: string): unknown {

@@ -80,11 +80,13 @@ export function subscriptionCommands(queues: Command): void {
       const query = { queueId: flags.queue };
       const { items, nextCursor } = await client.list<Subscription>("ListSubscriptions", "subscriptions", flags.limit, { query });
       if (output.json) return output.document({ subscriptions: items, nextCursor });
+      const queues = items.length === 0 ? [] : (await client.list<{ id: string; name: string }>("ListQueues", "queues", 1000)).items;
+      const names = new Map(queues.map(({ id, name }) => [id, name]));
       output.table(
         ["ID", "QUEUE", "STATE", "HEALTH", "IN FLIGHT", "URL"],
         items.map(({ resourceName, queueId, state, status, target }) => [
           resourceName,
-          queueId,
+          names.get(queueId) ?? queueId,
           state,
           status.health,
           `${status.inFlight}/${status.limit}`,
@@ -188,7 +190,7 @@ export function subscriptionCommands(queues: Command): void {
     },
   );
 
-  leaf<{ yes?: boolean }>(
+  leaf(
     group,
     "rotate-secret <subscription>",
     "Make a new signing secret and print it, once. Deliveries carry both signatures for 24 hours.",

@@ -1,0 +1,104 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, it } from "vitest";
+import { ask, newDirectory, type Running, runCommand, startCommand, startDev } from "./command.fixture.ts";
+
+const queues = "/v1/organizations/dev/projects/dev/queues";
+const started: Running[] = [];
+function kept<R extends Running>(running: R): R {
+  started.push(running);
+  return running;
+}
+afterEach(() => {
+  for (const { process } of started.splice(0)) process.kill("SIGKILL");
+});
+
+describe("millrace dev", () => {
+  it("A9: --json prints one line when ready, with a key that may do everything in organization dev, project dev", async () => {
+    const server = kept(await startDev());
+    expect(server.stdout().trimEnd().split("\n")).toHaveLength(1);
+    expect(Object.keys(JSON.parse(server.stdout())).sort()).toEqual(["apiKey", "organization", "project", "url"]);
+    expect(server).toMatchObject({ organization: "dev", project: "dev", apiKey: expect.stringMatching(/^mlr_[0-9A-Za-z]{49}$/) });
+    expect((await ask(server, "POST", queues, { name: "orders" })).status).toBe(201);
+    expect((await ask(server, "POST", "/v1/organizations", { name: "other" })).status).toBe(201);
+  });
+
+  it("P25, A9: SIGTERM ends it with 0, and the next start has the same key and the same queues", async () => {
+    const first = await startDev();
+    await ask(first, "POST", queues, { name: "orders" });
+    const { code } = await first.stop();
+    expect(code).toBe(0);
+    const second = kept(await startDev([], { cwd: first.cwd }));
+    expect(second.apiKey).toBe(first.apiKey);
+    expect((await ask(second, "GET", `${queues}/orders`)).status).toBe(200);
+  });
+
+  it("A9: --api-key sets the key, --data the directory; what is kept there is for its owner alone", async () => {
+    const { apiKey } = kept(await startDev());
+    const cwd = newDirectory();
+    const server = kept(await startDev(["--api-key", apiKey, "--data", "elsewhere"], { cwd }));
+    expect(server.apiKey).toBe(apiKey);
+    expect((await ask(server, "GET", queues)).status).toBe(200);
+    const file = join(cwd, "elsewhere", "dev.json");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ url: server.url, apiKey });
+  });
+
+  it("A9: a DATABASE_URL that is lying about is left alone", async () => {
+    const server = kept(await startDev([], { env: { DATABASE_URL: "postgres://nobody@127.0.0.1:9/none" } }));
+    expect((await ask(server, "GET", queues)).status).toBe(200);
+  });
+
+  it("A9: a port in use is told with the way out, not with a stack", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as AddressInfo;
+    const { code, stderr } = await runCommand(["dev", "--port", String(port)], { cwd: newDirectory() });
+    other.close();
+    expect(code).toBe(1);
+    expect(stderr).toContain(`Port ${port}`);
+    expect(stderr).toContain(`--port ${port + 1}`);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  it("P26: with --virtual-clock the clock is moved over HTTP and leases follow; without it there is no such route", async () => {
+    const server = kept(await startDev(["--virtual-clock"]));
+    await ask(server, "POST", queues, { name: "orders" });
+    await ask(server, "POST", `${queues}/orders/messages`, { messages: [{ body: "one" }, { body: "later", delaySeconds: 7200 }] });
+    const receive = async () => (await ask(server, "POST", `${queues}/orders/messages/receive`, { maxMessages: 10 })).body?.messages;
+    expect(await receive()).toMatchObject([{ body: "one", receiveCount: 1 }]);
+    expect(await receive()).toEqual([]);
+    const moved = await ask(server, "POST", "/dev/clock/advance", { seconds: 61 });
+    expect(moved).toMatchObject({ status: 200, body: { offsetMs: 61_000 } });
+    expect(await receive()).toMatchObject([{ body: "one", receiveCount: 2 }]);
+    await ask(server, "POST", "/dev/clock/advance", { ms: 7_200_000 });
+    expect(await receive()).toHaveLength(2);
+    for (const body of [{}, { ms: -1 }, { ms: 1, seconds: 1 }, { minutes: 1 }]) {
+      expect((await ask(server, "POST", "/dev/clock/advance", body)).status).toBe(400);
+    }
+    const plain = kept(await startDev());
+    expect((await ask(plain, "POST", "/dev/clock/advance", { seconds: 1 })).status).toBe(404);
+  });
+
+  it("A9, P9: --demo prints every delivery, verified, with the retry of a refused one, and curl lines that work when pasted", async () => {
+    const demo = kept(startCommand(["dev", "--port", "0", "--demo"], { cwd: newDirectory() }));
+    await demo.said(/signature ok {2}done \{"order":1,/);
+    const curls = demo.stdout().match(/^ {2}curl .*$/gm) ?? [];
+    expect(curls).toHaveLength(2);
+    for (const line of curls) {
+      const { stdout } = await promisify(execFile)("/bin/sh", ["-c", line]);
+      expect(JSON.parse(stdout)).not.toHaveProperty("error");
+    }
+    await demo.said(/signature ok {2}done hello from curl/);
+    await demo.said(/failed \{"order":5,[^\n]*\n/);
+    await demo.said(/done \{"order":5,[^\n]*attempt 2/);
+    demo.process.kill("SIGINT");
+    expect((await demo.ended).code).toBe(0);
+    expect(demo.stdout()).not.toContain("does not hold");
+  });
+});
