@@ -57,9 +57,19 @@ ssize_t write(int fd, const void *bytes, size_t length) {
 
 int ftruncate(int fd, off_t length) { return too_long(fd, length) ? -1 : REAL(ftruncate)(fd, length); }
 
+static int hides_space(const char *path) {
+  const char *root = getenv("FULL_DISK_PATH");
+  return root != NULL && strncmp(path, root, strlen(root)) == 0 && full();
+}
+
 int statfs(const char *path, struct statfs *out) {
   int result = REAL(statfs)(path, out);
-  const char *root = getenv("FULL_DISK_PATH");
-  if (result == 0 && root != NULL && strncmp(path, root, strlen(root)) == 0 && full()) out->f_bfree = out->f_bavail = 0;
+  if (result == 0 && hides_space(path)) out->f_bfree = out->f_bavail = 0;
+  return result;
+}
+
+int statfs64(const char *path, struct statfs64 *out) {
+  int result = REAL(statfs64)(path, out);
+  if (result == 0 && hides_space(path)) out->f_bfree = out->f_bavail = 0;
   return result;
 }

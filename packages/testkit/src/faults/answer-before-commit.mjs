@@ -1,10 +1,22 @@
-// A planted bug, loaded into the server by a test: SQLite's commits are put off, so that answers go out before anything is kept.
-// Seven commits of eight only pretend, and the transaction they belong to stays open for the next one.
+// A planted bug, loaded into the server by a test: commits are put off, so that answers go out before anything is kept.
+// On SQLite seven commits of eight only pretend, and their transaction stays open for the next one. On PostgreSQL a commit is sent a
+// second after it was said to have happened.
+import { syncBuiltinESMExports } from "node:module";
+import threads from "node:worker_threads";
 import Database from "better-sqlite3";
+import pg from "pg";
+
+// The store's thread is started with arguments of its own: this module has to be among them.
+const { Worker } = threads;
+threads.Worker = class extends Worker {
+  constructor(file, options) {
+    super(file, { ...options, execArgv: [...(options?.execArgv ?? process.execArgv), "--import", import.meta.url] });
+  }
+};
+syncBuiltinESMExports();
 
 const { prepare } = Database.prototype;
-const connections = new WeakMap();
-
+const commits = new WeakMap();
 Database.prototype.prepare = function (sql) {
   const statement = prepare.call(this, sql);
   const text = sql.trim().toUpperCase();
@@ -12,9 +24,20 @@ Database.prototype.prepare = function (sql) {
   if (text !== "COMMIT") return statement;
   return {
     run: () => {
-      const count = (connections.get(this) ?? 0) + 1;
-      connections.set(this, count);
+      const count = (commits.get(this) ?? 0) + 1;
+      commits.set(this, count);
       return count % 8 === 0 ? statement.run() : undefined;
     },
   };
+};
+
+const { query } = pg.Client.prototype;
+pg.Client.prototype.query = function (...args) {
+  const text = typeof args[0] === "string" ? args[0] : args[0]?.text;
+  if (!/^\s*commit\s*$/i.test(text ?? "")) return query.apply(this, args);
+  setTimeout(() => query.call(this, "COMMIT").catch(() => {}), 1000);
+  const result = { rows: [], rowCount: 0, command: "COMMIT" };
+  const done = args.find((argument) => typeof argument === "function");
+  if (done === undefined) return Promise.resolve(result);
+  done(null, result);
 };

@@ -45,7 +45,7 @@ it("STORE-04, Q6: a full disk refuses sends, loses nothing that was answered, st
       return false;
     }
   };
-  for (let count = 0; count < 200; count++) {
+  for (let count = 0; count < 600; count++) {
     if (disk.kind === "shim" && count === 20) disk.fill();
     if (!(await send())) break;
   }

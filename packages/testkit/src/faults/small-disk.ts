@@ -1,4 +1,4 @@
-/** A disk that a test can fill and empty: a file system of 64 MiB where this process may mount one, else one that refuses to grow. */
+/** A disk that a test can fill and empty: a file system of its own where this process may mount one, else one that refuses to grow. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -17,14 +17,14 @@ export interface SmallDisk {
   remove(): void;
 }
 
-/** Makes one. Throws where neither way works: no right to mount and no C compiler. */
+/** Makes one of 320 MiB: the product takes no sends below 256 MiB. Throws where neither way works: no right to mount and no C compiler. */
 export function smallDisk(): SmallDisk {
   const folder = scratch("small");
   const path = join(folder.path, "disk");
   mkdirSync(path);
   const filler = join(path, "filler");
   const mounted =
-    process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", path], { stdio: "ignore" }).status === 0;
+    process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=320m", "tmpfs", path], { stdio: "ignore" }).status === 0;
   if (mounted) {
     return {
       path,
