@@ -82,7 +82,6 @@ export function createApp(deps: AppDeps): FastifyInstance {
   };
   const app = fastify({
     logger: false,
-    disableRequestLogging: true,
     genReqId: requestIds,
     requestIdHeader: false,
     forceCloseConnections: "idle",

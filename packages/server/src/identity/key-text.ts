@@ -2,7 +2,7 @@
  * The text of an API key (A5): `mlr_`, 43 base62 characters holding 32 random bytes, and 6 of checksum. The checksum lets a mistyped
  * or invented key be refused without a look-up; only the SHA-256 of the whole text is ever stored.
  */
-import { createHash } from "node:crypto";
+import * as crypto from "node:crypto";
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const FORM = /^mlr_[0-9A-Za-z]{49}$/;
@@ -20,7 +20,7 @@ function base62(value: bigint, length: number): string {
 
 /** 6 base62 characters of the SHA-256 of the part before them. */
 function checksum(text: string): string {
-  return base62(BigInt(`0x${createHash("sha256").update(`checksum:${text}`).digest("hex").slice(0, 16)}`), 6);
+  return base62(BigInt(`0x${crypto.createHash("sha256").update(`checksum:${text}`).digest("hex").slice(0, 16)}`), 6);
 }
 
 /** Makes a key's text from 32 random bytes. */
@@ -34,7 +34,9 @@ export function isKey(text: string): boolean {
   return FORM.test(text) && checksum(text.slice(0, -6)) === text.slice(-6);
 }
 
+/** Node's one-shot hash: it takes half the time, once per request. Node 20 has it, the type declarations for it do not. */
+const oneShot = (crypto as { hash?: (algorithm: string, text: string, encoding: "hex") => string }).hash;
+
 /** What is stored of a key, and what it is found by: SHA-256 in hex. */
-export function hashKey(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
-}
+export const hashKey: (text: string) => string =
+  oneShot === undefined ? (text) => crypto.createHash("sha256").update(text).digest("hex") : (text) => oneShot("sha256", text, "hex");
