@@ -37,12 +37,22 @@ export function parseBlock(text: string): Block {
   return [address, address.kind() === "ipv4" ? 32 : 128];
 }
 
+function inHexadecimal(text: string): string | undefined {
+  try {
+    return new URL(`http://[${text}]/`).hostname.slice(1, -1);
+  } catch {
+    return undefined;
+  }
+}
+
 /** An address of strict form (dotted quad or RFC 4291), IPv4-mapped ones unwrapped; `undefined` for anything else, zones included. */
 export function readAddress(text: string): Address | undefined {
   if (text.includes("%")) return undefined;
   if (!text.includes(":")) return ipaddr.IPv4.isValidFourPartDecimal(text) ? ipaddr.IPv4.parse(text) : undefined;
-  if (!ipaddr.IPv6.isValid(text)) return undefined;
-  const address = ipaddr.IPv6.parse(text);
+  // The library takes `::1.2.3.4` for an IPv4-mapped address: only the form in hexadecimal reads the same everywhere.
+  const plain = text.includes(".") ? inHexadecimal(text) : text;
+  if (plain === undefined || !ipaddr.IPv6.isValid(plain)) return undefined;
+  const address = ipaddr.IPv6.parse(plain);
   return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
 
