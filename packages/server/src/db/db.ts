@@ -11,6 +11,8 @@ export interface Tx {
   readonly engine: "sqlite" | "postgres";
   /** The transaction's one instant: milliseconds since 1970, the database's time on PostgreSQL, plus the clock's offset. */
   readonly now: number;
+  /** Names one of several counter rows that only add up together, so that writers at the same time don't wait for each other. */
+  readonly slot: number;
   /** Runs one statement; `:name` in the text is a parameter. For cold paths. Booleans are stored as 0 and 1. */
   query<T = Row>(sql: string, params?: Record<string, Value>): Promise<T[]>;
   /** Runs a prepared hot statement once per parameter row (see `store/statements.ts`), in one round trip. */
@@ -19,4 +21,46 @@ export interface Tx {
   sequence(count: number): Promise<number[]>;
   /** Tells the listeners, after the commit, that work of this queue is ready at `at` (milliseconds). */
   ready(queueNo: number, at: number): void;
+  /** What an earlier transaction of this process remembered under a number, unless a commit anywhere has made it forget. */
+  recall<T>(no: number): T | undefined;
+  /** Remembers something read in this transaction for later ones; ignored once this transaction has called `forget`. */
+  remember(no: number, value: unknown): void;
+  /** Says that what is remembered is about to change: with this commit every process forgets all of it. */
+  forget(): Promise<void>;
 }
+
+/** `relaxed` commits survive the process but perhaps not a power cut: enough for a claim, whose loss is only a redelivery. */
+export interface TransactionOptions {
+  relaxed?: boolean;
+}
+
+export type ReadyListener = (queueNo: number, inMs: number) => void;
+
+/** An open database. `transaction` rolls back on every error and throws it; a lost database is the Fault `unavailable`. */
+export interface Db {
+  readonly engine: "sqlite" | "postgres";
+  transaction<T>(run: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  onReady(listener: ReadyListener): () => void;
+  /** A text with `{bigint}` and its like, in this engine's words. */
+  render(schema: string): string;
+  close(): Promise<void>;
+}
+
+/** The parameters of a statement's rows, in order; the types are what PostgreSQL needs to know of an array's elements. */
+export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea">>;
+
+/**
+ * A hot statement, in a form that both engines run once per parameter row: `:name` is a column of the row, `$now` the transaction's
+ * instant. `select` reads. `insert` stores a row and, with `answer`, says which rows took effect. `write` changes the row numbered
+ * `:seq` (of `dedup`: the row of its key) where `where` holds; `returning` must read the same before and after. `take` picks rows by `pick`, then sets them by `seq`,
+ * where `due.x` is a picked column or a parameter; `also` are columns answered besides. `text` is PostgreSQL's alone (locks):
+ * `{rows}` stands for the parameter rows, SQLite answers nothing.
+ */
+export type Statement = { params: Params } & (
+  | { kind: "select"; select: string }
+  | { kind: "insert"; into: string; values: string; conflict?: string; answer?: Readonly<Record<string, string>> }
+  | { kind: "write"; table?: "dedup"; head: string; where: string; returning: string }
+  | { kind: "take"; pick: string; carry: readonly string[]; set: string; also?: string }
+  | { kind: "text"; text: string }
+);
+export type Statements = Readonly<Record<string, Statement>>;

@@ -1,2 +1,276 @@
+/**
+ * Cold verbs: single messages and the contents of a queue. Nothing here hands out a message; what is removed lets its group go on.
+ */
+import { Fault } from "@millrace/contract";
+import type { Tx } from "../db/db.ts";
+import { lockQueues } from "./group.ts";
+import { messageId, readMessageId } from "./message-id.ts";
+import { readQueues } from "./queue-memory.ts";
+import { sendResult, storedSend } from "./rows.ts";
+import { queuesToLock, send } from "./send.ts";
+import { type Deleted, remove, sweepVerbs } from "./sweep.ts";
+import { type Tally, writeTally } from "./tally.ts";
+import type { MessageMeta, SendResult, SendRow } from "./types.ts";
+
+export type MessageState = "scheduled" | "ready" | "waiting" | "inflight" | "dead";
+
+/** A message as one may look at it without receiving it. */
+export interface PeekedMessage {
+  seq: number;
+  messageId: string;
+  state: MessageState;
+  /** Cut to the asked length; `bodyBytes` is the whole. */
+  body: Uint8Array;
+  bodyBytes: number;
+  attributes: Record<string, string> | null;
+  meta: MessageMeta | null;
+  groupKey: string | null;
+  sentAt: number;
+  deliverAt: number;
+  /** Beyond every date when it never expires. */
+  expiresAt: number;
+  leaseUntil: number | null;
+  deliveredAt: number | null;
+  deadAt: number | null;
+  receives: number;
+  attempts: number;
+  lastError: string | null;
+  /** The queue that dead-lettered it here. */
+  sourceNo: number | null;
+}
+
+/** Q4. `approximate` above 100,000 messages. Instants are `null` when there is none. */
+export interface QueueStats {
+  ready: number;
+  scheduled: number;
+  waiting: number;
+  inflight: number;
+  dead: number;
+  bytes: number;
+  sent: number;
+  acknowledged: number;
+  failed: number;
+  deadLettered: number;
+  expired: number;
+  oldestReadyAt: number | null;
+  nextScheduledAt: number | null;
+  approximate: boolean;
+}
+
+/** Below this many live messages depths are exact. */
+const EXACT = 100_000;
+/** How many rows one page of a peek looks at for the asked state. */
+const LOOKED_AT = 5_000;
+
+interface Peeked {
+  seq: number;
+  origin: number;
+  state: MessageState;
+  body: Uint8Array;
+  body_bytes: number;
+  attributes: string | null;
+  meta: string | null;
+  group_key: string | null;
+  sent_at: number;
+  due_at: number;
+  expires_at: number;
+  receipt: number | null;
+  delivered_at: number | null;
+  dead_at: number | null;
+  receives: number;
+  attempts: number;
+  last_error: string | null;
+  source_no: number | null;
+}
+
+/**
+ * The state of a row (Q4). A due message without a lease is ready if it stands in line; a member of a group that does not is behind
+ * its head. A head that stands later than it is due is kept by its group.
+ */
+const STATE = `CASE WHEN m.dead_at IS NOT NULL THEN 'dead' WHEN m.receipt IS NOT NULL AND m.due_at > :now THEN 'inflight'
+  WHEN m.due_at > :now THEN 'scheduled' WHEN m.group_key IS NOT NULL AND (m.line_at IS NULL OR m.line_at > :now) AND m.later_at IS NULL
+  THEN 'waiting' ELSE 'ready' END`;
+const PEEKED = `m.seq, m.origin, ${STATE} AS state, m.attributes, m.meta, m.group_key, m.sent_at, m.due_at, m.expires_at, m.receipt,
+  m.delivered_at, m.dead_at, m.receives, m.attempts, m.last_error, m.source_no, length(m.body) AS body_bytes`;
+
+function peeked(row: Peeked): PeekedMessage {
+  return {
+    seq: row.seq,
+    messageId: messageId(row.sent_at, row.origin),
+    state: row.state,
+    body: row.body,
+    bodyBytes: row.body_bytes,
+    attributes: row.attributes === null ? null : (JSON.parse(row.attributes) as Record<string, string>),
+    meta: row.meta === null ? null : (JSON.parse(row.meta) as MessageMeta),
+    groupKey: row.group_key === "" ? null : row.group_key,
+    sentAt: row.sent_at,
+    deliverAt: row.due_at,
+    expiresAt: row.expires_at,
+    leaseUntil: row.state === "inflight" ? row.due_at : null,
+    deliveredAt: row.delivered_at,
+    deadAt: row.dead_at,
+    receives: row.receives,
+    attempts: row.attempts,
+    lastError: row.last_error,
+    sourceNo: row.source_no,
+  };
+}
+
+/**
+ * One page of a queue's messages by number, after `after`, of one state or of all. A page looks at a bounded number of rows: it may be
+ * short although more follow, which `next` says (`null` at the end). `bodyBytes` bounds each body, `null` gives it whole.
+ */
+async function peekMessages(
+  tx: Tx,
+  queueNo: number,
+  page: { state: MessageState | null; after: number | null; limit: number; bodyBytes: number | null },
+): Promise<{ messages: PeekedMessage[]; next: number | null }> {
+  const body = page.bodyBytes === null ? "m.body" : "substr(m.body, 1, :cut) AS body";
+  const dead = page.state === "dead" ? "AND m.dead_at IS NOT NULL" : "";
+  const params = {
+    queueNo,
+    after: page.after ?? 0,
+    rows: page.state === null || page.state === "dead" ? page.limit : LOOKED_AT,
+    now: tx.now,
+    ...(page.bodyBytes === null ? {} : { cut: page.bodyBytes }),
+  };
+  const seen = await tx.query<{ seq: number; state: MessageState }>(
+    `SELECT m.seq, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.seq > :after ${dead} ORDER BY m.seq LIMIT :rows`,
+    { queueNo, after: params.after, rows: params.rows, now: tx.now },
+  );
+  const fitting = seen.filter((row) => page.state === null || row.state === page.state).slice(0, page.limit);
+  const more = seen.length === params.rows || fitting.length === page.limit;
+  const last = fitting.length === page.limit ? fitting.at(-1) : seen.at(-1);
+  if (fitting.length === 0) return { messages: [], next: more ? (last?.seq ?? null) : null };
+  const rows = await tx.query<Peeked>(
+    `SELECT ${PEEKED}, ${body} FROM message AS m WHERE m.seq IN (${fitting.map((row) => row.seq).join(", ")}) ORDER BY m.seq`,
+    params.cut === undefined ? { now: tx.now } : { now: tx.now, cut: params.cut },
+  );
+  return { messages: rows.map(peeked), next: more ? (last?.seq ?? null) : null };
+}
+
+/** The number of a message of a queue by its id; `null` when there is none. */
+async function seqOf(tx: Tx, queueNo: number, id: string): Promise<number | null> {
+  const made = readMessageId(id);
+  if (made === null) return null;
+  const params = { queueNo, origin: made.origin };
+  const [kept] = await tx.query<{ seq: number; sent_at: number }>(
+    "SELECT m.seq, m.sent_at FROM message AS m WHERE m.seq = :origin AND m.queue_no = :queueNo AND m.origin = :origin",
+    params,
+  );
+  const [moved] =
+    kept !== undefined
+      ? [kept]
+      : await tx.query<{ seq: number; sent_at: number }>(
+          "SELECT m.seq, m.sent_at FROM message AS m WHERE m.origin = :origin AND m.origin <> m.seq AND m.queue_no = :queueNo",
+          params,
+        );
+  return moved === undefined || moved.sent_at !== made.sentAt ? null : moved.seq;
+}
+
+/** A message of a queue by its id, whole; `null` when there is none. */
+async function getMessage(tx: Tx, queueNo: number, id: string): Promise<PeekedMessage | null> {
+  const seq = await seqOf(tx, queueNo, id);
+  if (seq === null) return null;
+  const [row] = await tx.query<Peeked>(`SELECT ${PEEKED}, m.body FROM message AS m WHERE m.seq = :seq`, { seq, now: tx.now });
+  return row === undefined ? null : peeked(row);
+}
+
+/** Deletes a message by its id, in whatever state it is; `false` when there is none. */
+async function deleteMessage(tx: Tx, queueNo: number, id: string): Promise<boolean> {
+  const seq = await seqOf(tx, queueNo, id);
+  if (seq === null) return false;
+  const rows = await tx.query<{ seq: number; queue_no: number; group_key: string | null }>(
+    "SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.seq = :seq",
+    { seq },
+  );
+  return (await remove(tx, rows, "message.delete", (row) => [row.seq, row.queue_no], null)).length > 0;
+}
+
+/**
+ * Deletes up to `limit` messages of a queue, all or the dead ones, and none sent after `uptoSeq` (`null`: the caller's first step,
+ * which draws the bound). The caller goes on until `done`. What a send's deduplication id stands for is not forgotten (Q11).
+ */
+async function purge(
+  tx: Tx,
+  queueNo: number,
+  scope: "all" | "dead",
+  uptoSeq: number | null,
+  limit: number,
+): Promise<{ purged: number; uptoSeq: number; done: boolean }> {
+  const upto = uptoSeq ?? ((await tx.sequence(1))[0] as number);
+  const dead = scope === "dead" ? "AND m.dead_at IS NOT NULL" : "";
+  const rows = await tx.query<{ seq: number; queue_no: number; group_key: string | null }>(
+    `SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.queue_no = :queueNo AND m.seq <= :upto ${dead}
+     ORDER BY ${scope === "dead" ? "m.dead_at, m.seq" : "m.queue_no, m.seq"} LIMIT :limit`,
+    { queueNo, upto, limit },
+  );
+  const gone: Deleted[] = await remove(tx, rows, "message.delete", (row) => [row.seq, row.queue_no], null);
+  return { purged: gone.length, uptoSeq: upto, done: rows.length < limit };
+}
+
+/** A queue's depths and counts (Q4). */
+async function stats(tx: Tx, queueNo: number): Promise<QueueStats> {
+  const [sums] = await tx.query<Record<"live" | "dead" | "bytes" | "sent" | "acked" | "failed" | "buried" | "expired", number>>(
+    `SELECT coalesce(sum(live), 0) AS live, coalesce(sum(dead), 0) AS dead, coalesce(sum(bytes), 0) AS bytes, coalesce(sum(sent), 0) AS sent,
+     coalesce(sum(acked), 0) AS acked, coalesce(sum(failed), 0) AS failed, coalesce(sum(buried), 0) AS buried,
+     coalesce(sum(expired), 0) AS expired FROM tally WHERE queue_no = :queueNo`,
+    { queueNo },
+  );
+  const total = sums ?? { live: 0, dead: 0, bytes: 0, sent: 0, acked: 0, failed: 0, buried: 0, expired: 0 };
+  const exact = total.live <= EXACT;
+  const counted = await tx.query<{ state: MessageState; n: number }>(
+    `SELECT s.state, count(*) AS n FROM (SELECT ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
+     ORDER BY m.queue_no, m.seq LIMIT :most) AS s GROUP BY s.state`,
+    { queueNo, now: tx.now, most: exact ? EXACT : EXACT / 10 },
+  );
+  const depth = { ready: 0, scheduled: 0, waiting: 0, inflight: 0, dead: 0 };
+  for (const { state, n } of counted) depth[state] = n;
+  if (!exact) depth.ready = Math.max(0, total.live - depth.scheduled - depth.waiting - depth.inflight);
+  const [line] = await tx.query<{ oldest: number | null; next: number | null; later: number | null }>(
+    `SELECT (SELECT m.due_at FROM message AS m WHERE m.queue_no = :queueNo AND m.line_at <= :now ORDER BY m.line_at, m.seq LIMIT 1) AS oldest,
+     (SELECT m.line_at FROM message AS m WHERE m.queue_no = :queueNo AND m.line_at > :now AND m.receipt IS NULL
+       ORDER BY m.line_at LIMIT 1) AS next,
+     (SELECT m.later_at FROM message AS m WHERE m.queue_no = :queueNo AND m.later_at > :now AND m.receipt IS NULL
+       ORDER BY m.later_at LIMIT 1) AS later`,
+    { queueNo, now: tx.now },
+  );
+  const next = [line?.next, line?.later].filter((at): at is number => at != null);
+  return {
+    ...depth,
+    dead: total.dead,
+    bytes: total.bytes,
+    sent: total.sent,
+    acknowledged: total.acked,
+    failed: total.failed,
+    deadLettered: total.buried,
+    expired: total.expired,
+    oldestReadyAt: line?.oldest ?? null,
+    nextScheduledAt: next.length === 0 ? null : Math.min(...next),
+    approximate: !exact,
+  };
+}
+
+/** Sends all rows or none, in the caller's transaction: for sends under an idempotency key. Throws `queue_not_found` or `backlog_full`. */
+async function sendMessages(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
+  const queues = await readQueues(
+    tx,
+    rows.map((row) => row.queueNo),
+  );
+  const stored = rows.map(storedSend);
+  await lockQueues(tx, queuesToLock(stored, queues));
+  const tally: Tally = new Map();
+  const results = await send(tx, stored, queues, tally);
+  results.forEach((result, index) => {
+    if (!("refused" in result)) return;
+    const message = result.refused === "backlog_full" ? "The queue is full." : "There is no such queue.";
+    throw new Fault(result.refused, message, { path: `messages.${index}`, index });
+  });
+  await writeTally(tx, tally);
+  return results.map(sendResult);
+}
+
+export { moveDeadLetters } from "./move.ts";
+
 /** Cold verbs: message. */
-export const messageVerbs = {};
+export const messageVerbs = { peekMessages, getMessage, deleteMessage, purge, stats, sendMessages, ...sweepVerbs };

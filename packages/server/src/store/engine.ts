@@ -1,0 +1,44 @@
+/** The store's verbs over an open database, in this thread: hot batches and cold verbs, each one transaction. */
+import type { Db, ReadyListener } from "../db/db.ts";
+import { type HotAnswer, type HotBatch, runHot } from "./hot.ts";
+import { once } from "./once.ts";
+import type { IdempotencyKey } from "./types.ts";
+import { coldVerbs } from "./verbs.ts";
+
+/** A cold verb to run, once per key if there is one. */
+export interface ColdCall {
+  verb: string;
+  args: unknown[];
+  key: IdempotencyKey | null;
+}
+export interface ColdAnswer {
+  result: unknown;
+  replayed: boolean;
+}
+
+export interface Engine {
+  readonly engine: "sqlite" | "postgres";
+  hot(batch: HotBatch): Promise<HotAnswer>;
+  cold(call: ColdCall): Promise<ColdAnswer>;
+  onReady(listener: ReadyListener): () => void;
+  close(): Promise<void>;
+}
+
+type AnyVerb = (tx: unknown, ...args: unknown[]) => Promise<unknown>;
+
+/** The engine of an open, migrated database. `random` answers numbers from 0 to 1. */
+export function createEngine(db: Db, random: () => number): Engine {
+  return {
+    engine: db.engine,
+    hot: (batch) => db.transaction((tx) => runHot(tx, batch, random), { relaxed: batch.settles.length === 0 && batch.sends.length === 0 }),
+    cold: ({ verb, args, key }) =>
+      db.transaction(async (tx) => {
+        const run = (coldVerbs as Record<string, AnyVerb>)[verb];
+        if (run === undefined) throw new Error(`There is no verb ${verb}.`);
+        const effect = () => run(tx, ...args);
+        return key === null ? { result: await effect(), replayed: false } : once(tx, key, effect);
+      }),
+    onReady: db.onReady,
+    close: db.close,
+  };
+}

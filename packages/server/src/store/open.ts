@@ -1,0 +1,79 @@
+/**
+ * Opens the store: a SQLite file in a worker thread, or a PostgreSQL database, behind the one `Store`. Hot verbs go through the
+ * batcher, cold ones run as transactions of their own.
+ */
+import { dirname } from "node:path";
+import { Fault } from "@millrace/contract";
+import type { Clock } from "../clock.ts";
+import { createBatcher, type LaneShape } from "./batcher.ts";
+import type { Engine } from "./engine.ts";
+import { createDiskGuard, type ProbeFreeSpace, probeFolder } from "./free-space.ts";
+import { claimResult, sendResult, storedSend } from "./rows.ts";
+import type { Store } from "./store.ts";
+import { openWorkerEngine } from "./worker-engine.ts";
+
+export interface StoreOptions {
+  /** A file for SQLite, or `postgres://…`. */
+  url: string;
+  clock: Clock;
+  /** Makes receipts repeatable in tests; else they are drawn at random. */
+  seed?: number;
+  /** Tests that do not test durability: commits don't wait for the disk. */
+  relaxedSync?: boolean;
+  /** Where the free space of a SQLite file's disk is read. */
+  freeSpace?: ProbeFreeSpace;
+  /** The most that may wait to be stored. */
+  pendingBytes?: number;
+  pendingRows?: number;
+}
+
+/** The store with what its delivery engine may ask of it. */
+export interface OpenStore extends Store {
+  /** At most so many sent rows per transaction; `null` lifts the bound. Lowered while deliveries to healthy endpoints fall behind. */
+  setSendShare(rows: number | null): void;
+}
+
+const SQLITE_LANES: LaneShape[] = [{ kinds: ["settle", "claim", "send", "other"], width: 1, rows: 2000 }];
+
+/** Opens and migrates; rejects with a plain reason when the database can't be used. */
+export async function openStore(options: StoreOptions): Promise<OpenStore> {
+  const { clock, url } = options;
+  if (/^postgres(ql)?:/.test(url)) throw new Error("PostgreSQL comes next.");
+  const path = url.replace(/^(sqlite|file):(\/\/)?/, "");
+  const worker = { path, relaxedSync: options.relaxedSync ?? false, seed: options.seed ?? null };
+  const engine = await openWorkerEngine(worker, clock);
+  const guard = createDiskGuard(options.freeSpace ?? probeFolder(dirname(path)), () => performance.now());
+  await guard.look();
+  return storeOver(engine, SQLITE_LANES, options, guard);
+}
+
+function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, guard: { full(): boolean } | null): OpenStore {
+  const batcher = createBatcher({
+    lanes,
+    run: engine.hot,
+    isFull: (error) => error instanceof Error && "code" in error && (error.code === "SQLITE_FULL" || error.code === "53100"),
+    pendingBytes: options.pendingBytes,
+    pendingRows: options.pendingRows,
+  });
+  const cold = (verb: string, args: unknown[], key: Parameters<Store["once"]>[0]) => {
+    if (verb === "sendMessages" && guard?.full()) return Promise.reject(new Fault("backlog_full", "The disk is nearly full."));
+    return batcher.between(() => engine.cold({ verb, args, key }));
+  };
+  return {
+    engine: engine.engine,
+    async send(rows) {
+      if (guard?.full()) return rows.map(() => ({ refused: "backlog_full" as const }));
+      return (await batcher.send(rows.map(storedSend))).map(sendResult);
+    },
+    claim: async (ask) => claimResult(await batcher.claim(ask)),
+    settle: (rows) => batcher.settle(rows),
+    run: (async (verb: string, ...args: unknown[]) => (await cold(verb, args, null)).result) as Store["run"],
+    once: ((key: Parameters<Store["once"]>[0], verb: string, ...args: unknown[]) => cold(verb, args, key)) as Store["once"],
+    onReady: engine.onReady,
+    setSendShare: batcher.setSendShare,
+    async close() {
+      await batcher.idle();
+      await engine.close();
+    },
+  };
+}

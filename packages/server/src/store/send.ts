@@ -1,0 +1,168 @@
+/**
+ * Sending: refuses what a queue can't take, answers a repeated deduplication id with its first message, and stores the rest. A
+ * group's numbers are drawn under its queue's lock, so that their order is the order of the commits.
+ */
+import type { Tx } from "../db/db.ts";
+import { groupsOf, promote } from "./group.ts";
+import { expiryOf, groupKeyIn, type HotQueue } from "./queue-memory.ts";
+import { count, type Tally } from "./tally.ts";
+
+/** A message to store, with attributes and meta as stored: JSON texts. `delayMs` `null` takes the queue's. */
+export interface StoredSend {
+  queueNo: number;
+  body: Uint8Array;
+  attributes: string | null;
+  meta: string | null;
+  groupKey: string | null;
+  dedupId: string | null;
+  delayMs: number | null;
+}
+
+/** As `SendResult`, with what the message id is made of. */
+export type StoredResult =
+  | { seq: number; sentAt: number; deduplicated: boolean; deliverAt: number }
+  | { refused: "queue_not_found" | "backlog_full" };
+
+/** The queues that must be locked before `send`: those where groups or a limit are involved. */
+export function queuesToLock(rows: readonly StoredSend[], queues: ReadonlyMap<number, HotQueue>): number[] {
+  const nos: number[] = [];
+  for (const row of rows) {
+    const queue = queues.get(row.queueNo);
+    if (queue !== undefined && (row.groupKey !== null || queue.limit === null || queue.maxBytes !== null)) nos.push(row.queueNo);
+  }
+  return nos;
+}
+
+const sizeOf = (row: StoredSend) => row.body.length + (row.attributes === null ? 0 : Buffer.byteLength(row.attributes));
+
+/** Stores what can be stored and answers every row in order. The queues of `queuesToLock` are locked. */
+export async function send(
+  tx: Tx,
+  rows: readonly StoredSend[],
+  queues: ReadonlyMap<number, HotQueue>,
+  tally: Tally,
+): Promise<StoredResult[]> {
+  const results = new Array<StoredResult>(rows.length);
+  const room = await roomOf(tx, rows, queues, tally);
+  const open: number[] = [];
+  rows.forEach((row, i) => {
+    const queue = queues.get(row.queueNo);
+    const left = room.get(row.queueNo);
+    if (queue === undefined) results[i] = { refused: "queue_not_found" };
+    else if (left !== undefined && left < sizeOf(row)) results[i] = { refused: "backlog_full" };
+    else {
+      if (left !== undefined) room.set(row.queueNo, left - sizeOf(row));
+      open.push(i);
+    }
+  });
+  if (open.length === 0) return results;
+
+  const seqs = await tx.sequence(open.length);
+  const seqOf = new Map(open.map((i, k) => [i, seqs[k] as number]));
+  const dueOf = (i: number): number => {
+    const row = rows[i] as StoredSend;
+    return tx.now + (row.delayMs ?? (queues.get(row.queueNo) as HotQueue).delayMs);
+  };
+  const repeated = await repeats(tx, rows, open, seqOf, dueOf, queues);
+
+  const keyOf = (i: number) => groupKeyIn(queues.get((rows[i] as StoredSend).queueNo) as HotQueue, (rows[i] as StoredSend).groupKey);
+  const fresh = open.filter((i) => !repeated.has(i));
+  // A group that has a head already needs no other; a group's first message due now becomes one.
+  const present = fresh.filter((i) => dueOf(i) <= tx.now).map((i) => ({ queue_no: (rows[i] as StoredSend).queueNo, group_key: keyOf(i) }));
+  const headed = new Set<string>();
+  for (const head of await tx.each<{ queue_no: number; group_key: string }>("group.head", groupsOf(present)))
+    headed.add(`${head.queue_no} ${head.group_key}`);
+
+  const turns: { queue_no: number; group_key: string | null }[] = [];
+  const inserts = fresh.map((i) => {
+    const row = rows[i] as StoredSend;
+    const queue = queues.get(row.queueNo) as HotQueue;
+    const due = dueOf(i);
+    const seq = seqOf.get(i) as number;
+    const groupKey = keyOf(i);
+    let line: number | null = due;
+    let later: number | null = null;
+    if (groupKey !== null) {
+      const group = `${row.queueNo} ${groupKey}`;
+      if (due > tx.now) [line, later] = [null, due];
+      else if (headed.has(group)) line = null;
+      else {
+        headed.add(group);
+        if (queue.limit !== 1 && queue.limit !== null) {
+          line = null;
+          turns.push({ queue_no: row.queueNo, group_key: groupKey });
+        }
+      }
+    }
+    count(tally, row.queueNo, { live: 1, sent: 1, bytes: sizeOf(row) });
+    tx.ready(row.queueNo, due);
+    results[i] = { seq, sentAt: tx.now, deduplicated: false, deliverAt: due };
+    return [seq, row.queueNo, line, later, due, expiryOf(queue, due), groupKey, row.attributes, row.meta, row.body];
+  });
+  await tx.each("send.insert", inserts);
+  await promote(tx, groupsOf(turns), queues);
+  for (const [i, first] of repeated) results[i] = first;
+  return results;
+}
+
+/** The bytes that queues with a limit may still take. */
+async function roomOf(
+  tx: Tx,
+  rows: readonly StoredSend[],
+  queues: ReadonlyMap<number, HotQueue>,
+  tally: Tally,
+): Promise<Map<number, number>> {
+  const limited = new Set<number>();
+  for (const row of rows) if (queues.get(row.queueNo)?.maxBytes != null) limited.add(row.queueNo);
+  const room = new Map<number, number>();
+  for (const { queue_no: no, bytes } of await tx.each<{ queue_no: number; bytes: number }>(
+    "send.bytes",
+    [...limited].map((no) => [no]),
+  ))
+    room.set(no, (queues.get(no)?.maxBytes as number) - bytes - (tally.get(no)?.bytes ?? 0));
+  return room;
+}
+
+/** Q11: claims the deduplication ids of `open` and answers what their first messages were, for the rows that are not first. */
+async function repeats(
+  tx: Tx,
+  rows: readonly StoredSend[],
+  open: readonly number[],
+  seqOf: ReadonlyMap<number, number>,
+  dueOf: (i: number) => number,
+  queues: ReadonlyMap<number, HotQueue>,
+): Promise<Map<number, StoredResult>> {
+  const firstOf = new Map<string, number>();
+  const followers: [number, string][] = [];
+  const claims: [number, string, number, number, number][] = [];
+  for (const i of open) {
+    const { queueNo, dedupId } = rows[i] as StoredSend;
+    const windowMs = (queues.get(queueNo) as HotQueue).deduplicationWindowMs;
+    if (dedupId === null || windowMs === 0) continue;
+    const key = `${queueNo} ${dedupId}`;
+    if (firstOf.has(key)) followers.push([i, key]);
+    else {
+      firstOf.set(key, i);
+      claims.push([queueNo, dedupId, seqOf.get(i) as number, dueOf(i), tx.now + windowMs]);
+    }
+  }
+  const repeated = new Map<number, StoredResult>();
+  if (claims.length === 0) return repeated;
+  claims.sort(([a, x], [b, y]) => a - b || (x < y ? -1 : 1));
+  const taken = new Set<string>();
+  for (const row of await tx.each<{ queue_no: number; key: string }>("send.dedup", claims)) taken.add(`${row.queue_no} ${row.key}`);
+  const lost = claims.filter(([no, key]) => !taken.has(`${no} ${key}`)).map(([no, key]): [number, string] => [no, key]);
+  for (const row of await tx.each<{ queue_no: number; key: string; seq: number; sent_at: number; deliver_at: number }>("send.first", lost))
+    repeated.set(firstOf.get(`${row.queue_no} ${row.key}`) as number, {
+      seq: row.seq,
+      sentAt: row.sent_at,
+      deduplicated: true,
+      deliverAt: row.deliver_at,
+    });
+  for (const [i, key] of followers) {
+    const first = firstOf.get(key) as number;
+    const seq = seqOf.get(first) as number;
+    repeated.set(i, repeated.get(first) ?? { seq, sentAt: tx.now, deduplicated: true, deliverAt: dueOf(first) });
+  }
+  return repeated;
+}

@@ -1,0 +1,56 @@
+/** The thread that owns the SQLite file: runs questions one after the other and posts each answer after its commit. */
+import { randomBytes } from "node:crypto";
+import { parentPort, workerData } from "node:worker_threads";
+import { openSqlite } from "../db/sqlite.ts";
+import { createEngine } from "./engine.ts";
+import { migrate } from "./migrate.ts";
+import { buffersOf, packAnswer, unpackBatch } from "./pack.ts";
+import { statements } from "./statements.ts";
+import { type Answer, type Question, seeded, type WorkerOptions, wireError } from "./worker-port.ts";
+
+const port = parentPort;
+if (port === null) throw new Error("worker.ts runs as a worker thread.");
+const options = workerData as WorkerOptions;
+let now = Date.now();
+let ready: [number, number][] = [];
+
+const reply = (answer: Answer, buffers: ArrayBuffer[] = []) => port.postMessage(answer, buffers);
+const told = () => {
+  const all = ready;
+  ready = [];
+  return all;
+};
+
+try {
+  const db = openSqlite({ path: options.path, statements, now: () => now, relaxedSync: options.relaxedSync });
+  db.onReady((queueNo, inMs) => ready.push([queueNo, inMs]));
+  await migrate(db);
+  const random = options.seed === null ? () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48 : seeded(options.seed);
+  const engine = createEngine(db, random);
+  const answerTo = async (question: Question): Promise<void> => {
+    now = question.now;
+    try {
+      if (question.kind === "hot") {
+        const answer = packAnswer(await engine.hot(unpackBatch(question.batch)));
+        reply({ kind: "hot", answer, ready: told() }, buffersOf(answer));
+      } else if (question.kind === "cold") {
+        const answer = await engine.cold(question.call);
+        reply({ kind: "cold", answer, ready: told() });
+      } else {
+        await engine.close();
+        reply({ kind: "closed", ready: [] });
+        port.close();
+      }
+    } catch (error) {
+      reply({ kind: "error", error: wireError(error), ready: told() });
+    }
+  };
+  let last: Promise<void> = Promise.resolve();
+  port.on("message", (question: Question) => {
+    last = last.then(() => answerTo(question));
+  });
+  reply({ kind: "open", ready: [] });
+} catch (error) {
+  reply({ kind: "error", error: wireError(error), ready: [] });
+  port.close();
+}
