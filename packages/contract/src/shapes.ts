@@ -95,7 +95,10 @@ export const attributes = z
   .unknown()
   .refine((given) => typeof given === "object" && given !== null && !Array.isArray(given), { error: "an object", abort: true })
   .refine((given) => Object.values(given as object).every((value) => typeof value === "string"), "values must be strings")
-  .meta({ type: "object", additionalProperties: { type: "string" } }) as unknown as z.ZodType<Record<string, string>>;
+  .meta({ type: "object", additionalProperties: { type: "string" } }) as unknown as z.ZodType<
+  Record<string, string>,
+  Record<string, string>
+>;
 
 export const sendMessage = z.strictObject({
   body: z.string().optional(),
@@ -250,8 +253,10 @@ export const key = z.object({
 });
 
 /** A3: `cursor` is opaque; `null` ends the list. */
-export const page = <Item extends z.ZodType>(name: string, item: Item) =>
-  z.object({ [name]: z.array(item), nextCursor: z.string().nullable() });
+export function page<Name extends string, Item extends z.ZodType>(name: Name, item: Item) {
+  const shape = { [name]: z.array(item), nextCursor: z.string().nullable() };
+  return z.object(shape as { [key in Name]: z.ZodArray<Item> } & { nextCursor: z.ZodNullable<z.ZodString> });
+}
 export const paging = z.strictObject({
   limit: z.coerce.number().int().min(1).max(200).optional(),
   cursor: z.string().max(500).optional(),

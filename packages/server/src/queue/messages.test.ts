@@ -1,0 +1,4 @@
+import { messagesSuite } from "./messages.suite.ts";
+import { engines } from "./world.suite.ts";
+
+for (const engine of engines) messagesSuite(engine);

@@ -1,0 +1,123 @@
+/**
+ * What can be done with queues: make, list, change, delete. Every committed change goes through `directory.changed`, so that the next
+ * look-up in this process sees it.
+ */
+import { randomInt } from "node:crypto";
+import type { Answer, Operations } from "@millrace/contract";
+import { uuidv7 } from "uuidv7";
+import type { Store } from "../store/store.ts";
+import type { IdempotencyKey, QueueRow, QueueSettings } from "../store/types.ts";
+import { type Directory, PRODUCTION } from "./directory.ts";
+import { wireStats } from "./peek.ts";
+import { changeOf, ezghDefaults, type GivenSettings, type WireQueue, wireQueue } from "./settings.ts";
+
+export interface Queues {
+  /** Makes a queue in the project's `production` environment; `deadLetter` is what its redrive policy names. */
+  create(
+    projectNo: number,
+    given: GivenSettings & { name: string; type?: "standard" | "fifo" | undefined },
+    deadLetter: QueueRow | null,
+    key: IdempotencyKey | null,
+  ): Promise<WireQueue>;
+  show(queue: QueueRow): Promise<WireQueue>;
+  /**
+   * Up to `limit` queues by name after `after`, of those that `shows` lets through, and the name to go on after: a page may be short,
+   * only `next: null` ends the list.
+   */
+  list(
+    projectNo: number,
+    after: string | null,
+    limit: number,
+    shows: (queue: QueueRow) => boolean,
+  ): Promise<{ queues: WireQueue[]; next: string | null }>;
+  update(queue: QueueRow, given: GivenSettings, deadLetter: QueueRow | null): Promise<WireQueue>;
+  /** Changes stored settings directly: for doors that name them otherwise. */
+  change(queue: QueueRow, change: Partial<QueueSettings>): Promise<QueueRow>;
+  /** Deletes the queue; its messages can't be reached any more and are removed bit by bit afterwards. */
+  delete(queue: QueueRow): Promise<void>;
+  stats(queue: QueueRow): Promise<Answer<Operations["GetQueueStats"]>>;
+}
+
+const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
+/** How many queues one page reads at once, and how many it may walk over to find those in the key's reach. */
+const STRIDE = 200;
+const WALK = 2_000;
+
+/** A fresh resource name: `que_` and 12 characters (Q1). `random(n)` is a whole number below n. */
+export function resourceName(random: (below: number) => number): string {
+  let name = "que_";
+  for (let i = 0; i < 12; i++) name += LETTERS[random(LETTERS.length)];
+  return name;
+}
+
+/** Makes the queue verbs of one store. `random(n)` is a whole number below n. */
+export function createQueues(deps: {
+  store: Store;
+  directory: Directory;
+  newId?: () => string;
+  random?: (below: number) => number;
+  /** Called after a deletion, so that housekeeping starts to remove what is left. */
+  onDelete?: () => void;
+}): Queues {
+  const { store, directory } = deps;
+  const newId = deps.newId ?? uuidv7;
+  const random = deps.random ?? randomInt;
+
+  const show = async (queue: QueueRow): Promise<WireQueue> => {
+    const { deadLetter, deadLetterNo } = queue.settings;
+    const target = deadLetter === "queue" && deadLetterNo !== null ? await directory.byNo(deadLetterNo) : null;
+    return wireQueue(queue, target?.id ?? null);
+  };
+  const change = async (queue: QueueRow, settings: Partial<QueueSettings>): Promise<QueueRow> => {
+    try {
+      return await store.run("updateQueue", queue.no, settings);
+    } finally {
+      directory.changed(queue.no);
+    }
+  };
+
+  return {
+    async create(projectNo, given, deadLetter, key) {
+      const { result } = await store.once(key, "createQueue", {
+        id: newId(),
+        resourceName: resourceName(random),
+        projectNo,
+        environment: PRODUCTION,
+        name: given.name,
+        type: given.type ?? "standard",
+        settings: { ...ezghDefaults, ...changeOf(given, deadLetter?.no ?? null) },
+        source: "api",
+      });
+      return show(result);
+    },
+    show,
+    async list(projectNo, after, limit, shows) {
+      const queues: QueueRow[] = [];
+      let next = after;
+      for (let walked = 0; walked < WALK; ) {
+        const rows = await store.run("listQueues", projectNo, PRODUCTION, next, STRIDE);
+        for (const queue of rows) {
+          walked++;
+          next = queue.name;
+          if (shows(queue) && queues.push(queue) === limit) return { queues: await Promise.all(queues.map(show)), next };
+        }
+        if (rows.length < STRIDE) {
+          next = null;
+          break;
+        }
+      }
+      return { queues: await Promise.all(queues.map(show)), next };
+    },
+    update: async (queue, given, deadLetter) => show(await change(queue, changeOf(given, deadLetter?.no ?? null))),
+    change,
+    async delete(queue) {
+      try {
+        await store.run("deleteQueue", queue.no);
+      } finally {
+        directory.changed(queue.no);
+      }
+      deps.onDelete?.();
+    },
+    stats: async (queue) => wireStats(await store.run("stats", queue.no)),
+  };
+}

@@ -1,0 +1,44 @@
+/** The queue noun put together over one store: what doors call, what housekeeping runs. */
+import type { Clock } from "../clock.ts";
+import type { Store } from "../store/store.ts";
+import type { QueueRow } from "../store/types.ts";
+import { queueChores } from "./chores.ts";
+import { createDirectory, type Directory, PRODUCTION } from "./directory.ts";
+import type { Chore } from "./housekeeping.ts";
+import { createMessages, type Messages } from "./messages.ts";
+import { createQueues, type Queues } from "./queue.ts";
+import { createRedrives, type Redrives } from "./redrives.ts";
+
+export interface QueueRoom {
+  directory: Directory;
+  queues: Queues;
+  messages: Messages;
+  redrives: Redrives;
+  /** For `createAccess`: the queues of the `production` environment. */
+  findQueue: (projectNo: number, reference: string) => Promise<QueueRow | null>;
+  /** For `createHousekeeping`. */
+  chores: readonly Chore[];
+  /** Called with the name of a chore that has something to do now. */
+  onWork(listener: (chore: string) => void): void;
+  close(): void;
+}
+
+/** Puts the noun together. `maxMessageBytes` is the server's bound on a message (Q5). */
+export function createQueueRoom(deps: { store: Store; clock: Clock; maxMessageBytes?: number; safetyMs?: number }): QueueRoom {
+  const { store, clock } = deps;
+  let work: (chore: string) => void = () => undefined;
+  const directory = createDirectory({ store, clock });
+  const messages = createMessages({ ...deps, directory });
+  return {
+    directory,
+    messages,
+    queues: createQueues({ store, directory, onDelete: () => work("removals") }),
+    redrives: createRedrives({ store, onStart: () => work("redrives") }),
+    findQueue: (projectNo, reference) => directory.find(projectNo, PRODUCTION, reference),
+    chores: queueChores(store),
+    onWork(listener) {
+      work = listener;
+    },
+    close: () => messages.close(),
+  };
+}

@@ -1,0 +1,137 @@
+/** Waiting receives over a real store, on either engine: Q17. Time stands still, so whatever arrives was brought by an event. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Store } from "../store/store.ts";
+import type { ClaimedMessage } from "../store/types.ts";
+import { createWaiting, type Waiting } from "./waiting.ts";
+import { type Engine, openWorld, type World } from "./world.suite.ts";
+
+/** Declares the suite for one engine. */
+export function waitingSuite(engine: Engine): void {
+  describe(`waiting receives on ${engine}`, () => {
+    let world: World;
+    beforeEach(async () => {
+      world = await openWorld(engine);
+      await world.call("CreateQueue", {}, { name: "q", visibilityTimeoutSeconds: 10 });
+    });
+    afterEach(() => world.close());
+
+    const send = (...messages: Record<string, unknown>[]) => world.call("SendMessages", { queueId: "q" }, { messages });
+    const bodies = async (answer: Promise<{ messages: { body?: string }[] }>) => (await answer).messages.map(({ body }) => body);
+
+    it("Q17: a send answers a waiting receive by its event: no clock moves, no poll runs", async () => {
+      const waiting = await world.wait("q", { waitSeconds: 20, maxMessages: 10 });
+      await send({ body: "x" });
+      expect(await bodies(waiting.answer)).toEqual(["x"]);
+    });
+
+    it("Q17: a delay that passes and a lease that ends answer at that moment and not before", async () => {
+      await send({ body: "x", delaySeconds: 5 });
+      const delayed = await world.wait("q", { waitSeconds: 20 });
+      let answered = false;
+      void delayed.answer.then(() => {
+        answered = true;
+      });
+      await world.pass(4_999);
+      await send();
+      expect(answered).toBe(false);
+      await world.pass(1);
+      expect(await bodies(delayed.answer)).toEqual(["x"]);
+      const again = await world.wait("q", { waitSeconds: 20 });
+      world.clock.advance(10_000);
+      const back = (await again.answer).messages[0];
+      expect(back).toMatchObject({ body: "x", receiveCount: 2 });
+    });
+
+    it("Q17: a wait ends empty after its time, and one of 0 seconds at once", async () => {
+      expect(await world.call("ReceiveMessages", { queueId: "q" }, { waitSeconds: 0 })).toEqual({ messages: [] });
+      const waiting = await world.wait("q", { waitSeconds: 3 });
+      world.clock.advance(3_000);
+      expect(await waiting.answer).toEqual({ messages: [] });
+    });
+
+    it("Q17: a client that hung up while waiting leases nothing, and those behind it are served", async () => {
+      const leaving = new AbortController();
+      const first = await world.wait("q", { waitSeconds: 20 }, leaving.signal);
+      const second = await world.wait("q", { waitSeconds: 20 });
+      leaving.abort();
+      expect(await first.answer).toEqual({ messages: [] });
+      await send({ body: "x" });
+      expect((await second.answer).messages).toMatchObject([{ body: "x", receiveCount: 1 }]);
+    });
+
+    it("Q17: what an answer carried that never reached its client is ready again at once, its attempt refunded", async () => {
+      await send({ body: "x" });
+      const undos: (() => unknown)[] = [];
+      const lost = await world.call("ReceiveMessages", { queueId: "q" }, {}, { undo: (undo) => undos.push(undo) });
+      expect(lost.messages).toHaveLength(1);
+      const waiting = await world.wait("q", { waitSeconds: 20 });
+      for (const undo of undos) await undo();
+      expect((await waiting.answer).messages).toMatchObject([{ body: "x", receiveCount: 2 }]);
+      const peeked = (await world.call("PeekMessages", { queueId: "q" })).messages as { attempts: number }[];
+      expect(peeked[0]?.attempts).toBe(1);
+    });
+
+    it("waiting receives are served first come, first served", async () => {
+      const waits = [];
+      for (let i = 0; i < 4; i++) waits.push(await world.wait("q", { waitSeconds: 20 }));
+      for (let i = 0; i < 4; i++) {
+        await send({ body: String(i) });
+        expect(await bodies((waits[i] as (typeof waits)[number]).answer)).toEqual([String(i)]);
+      }
+    });
+
+    it("a thousand waiting receives cost next to no claims, and a burst is shared out among the first of them", async () => {
+      let claims = 0;
+      const counted: Store = {
+        ...world.store,
+        claim(ask) {
+          claims++;
+          return world.store.claim(ask);
+        },
+      };
+      const queue = await world.room.findQueue(await projectNo(world), "q");
+      const waiting: Waiting = createWaiting({ store: counted, clock: world.clock, release: () => undefined });
+      const got: number[] = [];
+      const answers = Array.from({ length: 1000 }, (_, i) =>
+        waiting
+          .receive({ queueNo: queue?.no as number, batchSize: 1, leaseMs: null, waitMs: 20_000, gone: () => new AbortController().signal })
+          .then((messages: ClaimedMessage[]) => {
+            if (messages.length > 0) got.push(i);
+          }),
+      );
+      await Promise.all([waiting, new Promise(setImmediate)]);
+      claims = 0;
+      await send(...Array.from({ length: 10 }, () => ({ body: "x" })));
+      while (got.length < 10) await Promise.race([...answers.slice(0, 10), new Promise(setImmediate)]);
+      expect(got.sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+      expect(claims).toBeLessThan(1000 + 64);
+      waiting.close();
+      await Promise.all(answers);
+      expect(got).toHaveLength(10);
+    });
+
+    if (engine === "postgres")
+      it("Q17: another node's send answers a waiting receive", async () => {
+        const other = await world.peer();
+        const waiting = await world.wait("q", { waitSeconds: 20 });
+        const queue = await world.room.findQueue(await projectNo(world), "q");
+        await other.send([
+          {
+            queueNo: queue?.no as number,
+            body: new TextEncoder().encode("y"),
+            attributes: null,
+            meta: null,
+            groupKey: null,
+            dedupId: null,
+            delayMs: null,
+          },
+        ]);
+        expect(await bodies(waiting.answer)).toEqual(["y"]);
+        await other.close();
+      });
+  });
+}
+
+async function projectNo(world: World): Promise<number> {
+  return (await world.store.run("findProject", world.organization, "shop")).project?.no ?? 0;
+}
