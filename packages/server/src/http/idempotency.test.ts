@@ -1,0 +1,4 @@
+import { idempotencySuite } from "./idempotency.suite.ts";
+
+idempotencySuite("sqlite");
+idempotencySuite("postgres");

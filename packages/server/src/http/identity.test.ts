@@ -1,0 +1,4 @@
+import { identitySuite } from "./identity.suite.ts";
+
+identitySuite("sqlite");
+identitySuite("postgres");
