@@ -19,6 +19,8 @@ export interface AttemptOptions {
   ca?: readonly string[];
   /** Monotonic real milliseconds. */
   now?: () => number;
+  /** Calls once after that much real time, for the deadlines; the result cancels. */
+  after?: (ms: number, call: () => void) => () => void;
 }
 
 export interface Attempts {
@@ -38,6 +40,7 @@ export function createAttempt(options: AttemptOptions): Attempts {
     policy,
     egress,
     now,
+    after: options.after ?? afterRealTime,
     agent: createAgent({ ca: options.ca, now }),
     resolve: options.resolve ?? systemResolve((hostname) => egress.hosts.has(hostname)),
     targets: new LRUCache<string, Target | Fault>({ max: 10_000 }),
@@ -84,4 +87,9 @@ export function createAttempt(options: AttemptOptions): Attempts {
       engine.agent.close();
     },
   };
+}
+
+function afterRealTime(ms: number, call: () => void): () => void {
+  const timer = setTimeout(call, ms);
+  return () => clearTimeout(timer);
 }

@@ -16,6 +16,7 @@ export interface Engine {
   policy: EgressPolicy;
   egress: Egress;
   now: () => number;
+  after: (ms: number, call: () => void) => () => void;
   agent: Agent;
   resolve: Resolve;
   targets: LRUCache<string, Target | Fault>;
@@ -49,7 +50,7 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
   const end = (result: Omit<Extract<DeliveryResult, { kind: "answer" }>, "durationMs"> | ({ kind: "failure" } & Failure)): void => {
     if (over) return;
     over = true;
-    clearTimeout(deadline);
+    cancelDeadline();
     body?.close();
     done({ ...result, durationMs: engine.now() - startedMs });
   };
@@ -58,9 +59,9 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
     end({ kind: "failure", class: failure.class, message: failure.message });
     drop?.();
   };
-  const deadline = setTimeout(() => {
-    fail({ class: "timeout", message: `no complete answer within ${Math.round(request.timeoutMs) / 1000} s` });
-  }, request.timeoutMs);
+  const cancelDeadline = engine.after(request.timeoutMs, () =>
+    fail({ class: "timeout", message: `no complete answer within ${Math.round(request.timeoutMs) / 1000} s` }),
+  );
 
   const dial = async (target: Target): Promise<void> => {
     const vetted = await vet(target, engine.egress, engine.resolve);
