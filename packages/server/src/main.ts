@@ -1,1 +1,151 @@
-export {};
+/**
+ * The composition root: the only file that knows every room. It opens them from the store upwards and closes them in the opposite
+ * order, so that nothing is asked of a room that is gone.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { uuidv7 } from "uuidv7";
+import { createClock, type VirtualClock } from "./clock.ts";
+import { type Config, egressPolicy } from "./config.ts";
+import { createAttempt } from "./delivery/attempt.ts";
+import type { Resolve } from "./delivery/egress.ts";
+import { createApp } from "./http/app.ts";
+import { addDevClock } from "./http/dev-clock.ts";
+import { messageHandlers } from "./http/ezgh/messages.ts";
+import { queueHandlers } from "./http/ezgh/queues.ts";
+import { subscriptionHandlers } from "./http/ezgh/subscriptions.ts";
+import type { Handlers } from "./http/handler.ts";
+import { identityHandlers } from "./http/identity.ts";
+import { createLoad } from "./http/load.ts";
+import { createAuthenticator } from "./identity/authenticate.ts";
+import { ensureInstallation } from "./identity/installation.ts";
+import { createAccess } from "./identity/resolve.ts";
+import { createTenancy } from "./identity/tenancy.ts";
+import { openVault } from "./identity/vault.ts";
+import { createHousekeeping } from "./queue/housekeeping.ts";
+import { createQueueRoom } from "./queue/room.ts";
+import { openStore } from "./store/open.ts";
+import type { Store } from "./store/store.ts";
+import { createSubscriptions } from "./subscription/subscription.ts";
+import { version } from "./version.ts";
+
+const MiB = 1024 * 1024;
+/** How long `/readyz` waits for the store, in real milliseconds. */
+const READY_MS = 2_000;
+
+export interface ServerOptions {
+  config: Config;
+  /** What must be there at a first start: an organization, a project in it, and a key that may do everything. */
+  install: { organization: string; project: string; key: { name: string; text?: string } };
+  clock?: VirtualClock;
+  /** Whether `POST /dev/clock/advance` moves the clock. */
+  virtualClock?: boolean;
+  /** The name service and certificate authorities of deliveries; the machine's unless given. */
+  resolve?: Resolve;
+  ca?: readonly string[];
+}
+
+export interface RunningServer {
+  url: string;
+  store: Store;
+  clock: VirtualClock;
+  /** The key's text when this start made it, else `null`. */
+  apiKey: string | null;
+  /** Stops gracefully (P25): no new work, open deliveries get `graceMs`, then everything closes. */
+  close(graceMs?: number): Promise<void>;
+}
+
+/** Starts a server; rejects with what keeps it from starting. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { config } = options;
+  const clock = options.clock ?? createClock();
+  const logger = pino({ level: config.logLevel, base: undefined }, pino.destination(2));
+  const random = (bytes: number): Uint8Array => new Uint8Array(randomBytes(bytes));
+  const onSqlite = config.databaseUrl === null;
+  if (onSqlite) mkdirSync(config.data, { recursive: true, mode: 0o700 });
+  const vault = openVault({ keys: config.encryptionKeys, keyFile: onSqlite ? join(config.data, "millrace.key") : null });
+  const store = await openStore({ url: config.databaseUrl ?? join(config.data, "millrace.db"), clock });
+
+  try {
+    const policy = egressPolicy(config);
+    const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
+    const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
+    const housekeeping = createHousekeeping({
+      clock,
+      chores: room.chores,
+      failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
+    });
+    room.onWork((chore) => housekeeping.nudge(chore));
+    const subscriptions = createSubscriptions({
+      store,
+      clock,
+      vault,
+      attempt: attempts.attempt,
+      policy,
+      directory: room.directory,
+      version,
+      log: logger,
+      recordAttempts: config.recordAttempts,
+    });
+    const access = createAccess({ store, clock, findQueue: room.findQueue });
+    const authenticator = createAuthenticator({
+      store,
+      clock,
+      vault,
+      onError: (error) => logger.warn({ err: error }, "a key's last use was not stored"),
+      given: options.install.key.text,
+    });
+    const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
+    const handlers: Handlers = {
+      ...identityHandlers({ access, tenancy }),
+      ...queueHandlers({ access, ...room }),
+      ...messageHandlers({ access, ...room }),
+      ...subscriptionHandlers({ access, subscriptions }),
+    };
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+    const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
+    const app = createApp({ handlers, authenticator, vault, clock, load, registry, logger, ready: () => answers(store) });
+    if (options.virtualClock === true) addDevClock(app, clock);
+
+    const { apiKey } = await ensureInstallation(store, { ...options.install, newId: uuidv7, random });
+    await subscriptions.start();
+    const url = await app.listen({ host: config.host, port: config.port });
+    logger.info({ url, version, engine: store.engine }, "the server listens");
+
+    let closing: Promise<void> | undefined;
+    const close = async (graceMs: number): Promise<void> => {
+      room.close();
+      await Promise.all([subscriptions.stop(graceMs), app.close()]);
+      attempts.close();
+      load.close();
+      await housekeeping.close();
+      await store.close();
+    };
+    return {
+      url,
+      store,
+      clock,
+      apiKey,
+      close: (graceMs = config.shutdownGraceSeconds * 1000) => {
+        closing ??= close(graceMs);
+        return closing;
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Whether the store answers within a moment. */
+async function answers(store: Store): Promise<boolean> {
+  const late = AbortSignal.timeout(READY_MS);
+  return Promise.race([
+    store.run("findOrganization", "-").then(() => true),
+    new Promise<boolean>((resolve) => late.addEventListener("abort", () => resolve(false), { once: true })),
+  ]);
+}

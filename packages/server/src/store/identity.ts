@@ -5,14 +5,14 @@
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 
-interface OrganizationRecord {
+export interface OrganizationRecord {
   no: number;
   id: string;
   name: string;
   createdAt: number;
 }
 
-interface ProjectRecord extends OrganizationRecord {
+export interface ProjectRecord extends OrganizationRecord {
   organization: OrganizationRecord;
 }
 
