@@ -32,6 +32,8 @@ export interface Tx {
 /** `relaxed` commits survive the process but perhaps not a power cut: enough for a claim, whose loss is only a redelivery. */
 export interface TransactionOptions {
   relaxed?: boolean;
+  /** A batch of the hot verbs: on PostgreSQL these have connections of their own. */
+  hot?: boolean;
 }
 
 export type ReadyListener = (queueNo: number, inMs: number) => void;

@@ -30,7 +30,8 @@ type AnyVerb = (tx: unknown, ...args: unknown[]) => Promise<unknown>;
 export function createEngine(db: Db, random: () => number): Engine {
   return {
     engine: db.engine,
-    hot: (batch) => db.transaction((tx) => runHot(tx, batch, random), { relaxed: batch.settles.length === 0 && batch.sends.length === 0 }),
+    hot: (batch) =>
+      db.transaction((tx) => runHot(tx, batch, random), { hot: true, relaxed: batch.settles.length === 0 && batch.sends.length === 0 }),
     cold: ({ verb, args, key }) =>
       db.transaction(async (tx) => {
         const run = (coldVerbs as Record<string, AnyVerb>)[verb];

@@ -5,10 +5,15 @@
 import { dirname } from "node:path";
 import { Fault } from "@millrace/contract";
 import type { Clock } from "../clock.ts";
+import { openPostgres } from "../db/postgres.ts";
 import { createBatcher, type LaneShape } from "./batcher.ts";
 import type { Engine } from "./engine.ts";
+import { createEngine } from "./engine.ts";
 import { createDiskGuard, type ProbeFreeSpace, probeFolder } from "./free-space.ts";
+import { migrate } from "./migrate.ts";
+import { randomOf } from "./random.ts";
 import { claimResult, sendResult, storedSend } from "./rows.ts";
+import { statements } from "./statements.ts";
 import type { Store } from "./store.ts";
 import { openWorkerEngine } from "./worker-engine.ts";
 
@@ -20,6 +25,8 @@ export interface StoreOptions {
   seed?: number;
   /** Tests that do not test durability: commits don't wait for the disk. */
   relaxedSync?: boolean;
+  /** Tests only: the instant of PostgreSQL's next transaction, instead of the database's own time. */
+  instant?: () => number;
   /** Where the free space of a SQLite file's disk is read. */
   freeSpace?: ProbeFreeSpace;
   /** The most that may wait to be stored. */
@@ -38,13 +45,31 @@ const SQLITE_LANES: LaneShape[] = [{ kinds: ["settle", "claim", "send", "other"]
 /** Opens and migrates; rejects with a plain reason when the database can't be used. */
 export async function openStore(options: StoreOptions): Promise<OpenStore> {
   const { clock, url } = options;
-  if (/^postgres(ql)?:/.test(url)) throw new Error("PostgreSQL comes next.");
+  if (/^postgres(ql)?:/.test(url)) return openPostgresStore(options);
   const path = url.replace(/^(sqlite|file):(\/\/)?/, "");
   const worker = { path, relaxedSync: options.relaxedSync ?? false, seed: options.seed ?? null };
   const engine = await openWorkerEngine(worker, clock);
   const guard = createDiskGuard(options.freeSpace ?? probeFolder(dirname(path)), () => performance.now());
   await guard.look();
   return storeOver(engine, SQLITE_LANES, options, guard);
+}
+
+/** Claims have transactions of their own: they hold heads, and must not wait for the locks that settles and sends take first. */
+const POSTGRES_LANES: LaneShape[] = [
+  { kinds: ["settle", "send"], width: 2, rows: 500 },
+  { kinds: ["claim"], width: 2, rows: 1000 },
+];
+
+async function openPostgresStore(options: StoreOptions): Promise<OpenStore> {
+  const { clock, instant } = options;
+  const db = openPostgres({ url: options.url, statements, offset: () => clock.offset, instant });
+  try {
+    await migrate(db);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  return storeOver(createEngine(db, randomOf(options.seed)), POSTGRES_LANES, options, null);
 }
 
 function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, guard: { full(): boolean } | null): OpenStore {

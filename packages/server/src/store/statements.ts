@@ -28,10 +28,12 @@ const head = (columns: string) =>
 const CLAIMED = `m.seq, m.queue_no, m.origin, m.group_key, m.receives + 1 AS receives, m.attempts + 1 AS attempts, m.attempts AS spent,
   m.sent_at, m.expires_at`;
 /** A lease in an ordered group or without one moves the place in the line; in other groups the message steps away until the lease ends. */
-const lease = (from: string) => `due_at = ${from}until, receives = ${from}receives, attempts = ${from}attempts, held_key = group_key,
-  receipt = ${from}receipt + CASE WHEN group_key IS NULL THEN 0 ELSE 1 END, delivered_at = $now,
+const lease = (
+  from: string,
+) => `due_at = ${from}until, receives = ${from}receives, attempts = ${from}attempts, held_key = message.group_key,
+  receipt = ${from}receipt + CASE WHEN message.group_key IS NULL THEN 0 ELSE 1 END, delivered_at = $now,
   final_at = CASE WHEN ${from}attempts >= ${from}most THEN ${from}until END,
-  later_at = CASE WHEN ${from}shared = 1 AND group_key IS NOT NULL THEN CASE WHEN ${from}attempts >= ${from}most THEN ${NEVER} ELSE ${from}until END END`;
+  later_at = CASE WHEN ${from}shared = 1 AND message.group_key IS NOT NULL THEN CASE WHEN ${from}attempts >= ${from}most THEN ${NEVER} ELSE ${from}until END END`;
 
 const LINE: Statement = {
   kind: "select",
@@ -161,7 +163,7 @@ export const statements = {
     pick: `SELECT ${CLAIMED}, m.line_at AS stood_at{also} FROM message AS m WHERE m.queue_no = :q AND m.line_at <= $now
       ORDER BY m.line_at, m.seq LIMIT :n {skipLocked}`,
     carry: ["until", "receipt", "most", "shared"],
-    set: `line_at = CASE WHEN due.shared = 1 AND group_key IS NOT NULL THEN NULL WHEN due.attempts >= due.most THEN ${NEVER} ELSE due.until END,
+    set: `line_at = CASE WHEN due.shared = 1 AND message.group_key IS NOT NULL THEN NULL WHEN due.attempts >= due.most THEN ${NEVER} ELSE due.until END,
       ${lease("due.")}`,
     also: "attributes, meta, body",
   },

@@ -46,14 +46,3 @@ export function readError(wire: WireError): Error {
   if (wire.stack !== undefined) error.stack = wire.stack;
   return wire.code === null ? error : Object.assign(error, { code: wire.code });
 }
-
-/** Random numbers from 0 to 1 that repeat for a seed (mulberry32). */
-export function seeded(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}

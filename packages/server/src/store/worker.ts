@@ -1,12 +1,12 @@
 /** The thread that owns the SQLite file: runs questions one after the other and posts each answer after its commit. */
-import { randomBytes } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { openSqlite } from "../db/sqlite.ts";
 import { createEngine } from "./engine.ts";
 import { migrate } from "./migrate.ts";
 import { buffersOf, packAnswer, unpackBatch } from "./pack.ts";
+import { randomOf } from "./random.ts";
 import { statements } from "./statements.ts";
-import { type Answer, type Question, seeded, type WorkerOptions, wireError } from "./worker-port.ts";
+import { type Answer, type Question, type WorkerOptions, wireError } from "./worker-port.ts";
 
 const port = parentPort;
 if (port === null) throw new Error("worker.ts runs as a worker thread.");
@@ -25,8 +25,7 @@ try {
   const db = openSqlite({ path: options.path, statements, now: () => now, relaxedSync: options.relaxedSync });
   db.onReady((queueNo, inMs) => ready.push([queueNo, inMs]));
   await migrate(db);
-  const random = options.seed === null ? () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48 : seeded(options.seed);
-  const engine = createEngine(db, random);
+  const engine = createEngine(db, randomOf(options.seed));
   const answerTo = async (question: Question): Promise<void> => {
     now = question.now;
     try {

@@ -1,0 +1,35 @@
+/** Which errors of PostgreSQL and its driver mean that the database is away for now, and which that a transaction may simply try again. */
+import { Fault } from "@millrace/contract";
+
+const NETWORK = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOENT",
+]);
+/** Shutting down, crashed, starting, too many connections, and the codes of class 08. */
+const AWAY = /^(57P0[123]|53300|08...)$/;
+const BY_TEXT =
+  /Connection terminated|connection timeout|Client has encountered a connection error|timeout exceeded when trying to connect/i;
+
+const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : "");
+
+/** A deadlock or a serialization failure: nothing happened, and the same transaction may pass the next time. */
+export const isTransient = (error: unknown): boolean => codeOf(error) === "40P01" || codeOf(error) === "40001";
+
+/** Whether the connection that threw this is of no more use. */
+export function isAway(error: unknown): boolean {
+  const code = codeOf(error);
+  return NETWORK.has(code) || AWAY.test(code) || (code === "" && error instanceof Error && BY_TEXT.test(error.message));
+}
+
+/** The error as callers hear it: a lost database is `unavailable`, everything else is itself. */
+export function faultOf(error: unknown): unknown {
+  if (!isAway(error)) return error;
+  return new Fault("unavailable", "The database can't be reached. Try again shortly.", { retryAfterSeconds: 1 });
+}

@@ -1,0 +1,89 @@
+/**
+ * Wake-ups between nodes: after a commit the other nodes hear which queues have work and in how many milliseconds. One connection
+ * listens and tells; whatever gathers while a message is under way goes into the next. A lost connection is made again, and what was
+ * told meanwhile is lost: wake-ups are a hint, the poll behind them is the net.
+ */
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import type { ReadyBoard } from "./ready.ts";
+
+const CHANNEL = "millrace_ready";
+/** NOTIFY takes less than 8,000 bytes. */
+const MOST_QUEUES = 300;
+const AGAIN_MS = 1_000;
+
+export interface Listening {
+  notify(due: ReadonlyMap<number, number>, now: number): void;
+  close(): Promise<void>;
+}
+
+/** Begins to listen; what others tell goes to the board. */
+export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listening {
+  const self = randomUUID().slice(0, 8);
+  const pending = new Map<number, number>();
+  let client: pg.Client | null = null;
+  let telling = false;
+  let closed = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  const again = (): void => {
+    client = null;
+    if (closed) return;
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void connect();
+    }, AGAIN_MS);
+    timer.unref();
+  };
+  const connect = async (): Promise<void> => {
+    const fresh = new pg.Client(config);
+    fresh.on("error", () => {});
+    fresh.on("end", () => {
+      if (client === fresh) again();
+    });
+    fresh.on("notification", ({ payload = "" }) => {
+      const [node, text = ""] = payload.split("|");
+      if (node === self) return;
+      for (const pair of text.split(",")) {
+        const [no, inMs] = pair.split(":").map(Number);
+        if (no !== undefined && inMs !== undefined && Number.isFinite(no + inMs)) board.tell(new Map([[no, inMs]]), 0);
+      }
+    });
+    try {
+      await fresh.connect();
+      await fresh.query(`LISTEN ${CHANNEL}`);
+      client = fresh;
+      if (closed) await fresh.end();
+    } catch {
+      await fresh.end().catch(() => {});
+      again();
+    }
+  };
+  const tell = async (): Promise<void> => {
+    telling = true;
+    while (pending.size > 0 && client !== null) {
+      const some = [...pending].slice(0, MOST_QUEUES);
+      for (const [no] of some) pending.delete(no);
+      const text = `${self}|${some.map(([no, inMs]) => `${no}:${inMs}`).join(",")}`;
+      await client.query({ name: "tell", text: "SELECT pg_notify($1, $2)", values: [CHANNEL, text] }).catch(() => {});
+    }
+    telling = false;
+  };
+  const opening = connect();
+  return {
+    notify(due, now) {
+      for (const [no, at] of due) {
+        const inMs = Math.max(0, at - now);
+        pending.set(no, Math.min(inMs, pending.get(no) ?? inMs));
+      }
+      if (client === null) pending.clear();
+      else if (!telling && pending.size > 0) void tell();
+    },
+    async close() {
+      closed = true;
+      clearTimeout(timer);
+      await opening;
+      await client?.end().catch(() => {});
+    },
+  };
+}

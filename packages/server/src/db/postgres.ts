@@ -1,0 +1,192 @@
+/**
+ * PostgreSQL behind the port. Time is the database's, plus the clock's offset, read in the round trip that begins the transaction
+ * together with the memory's version; no connection is held outside of a transaction. Plans must not follow the statistics of a
+ * table that empties and fills all day: they are generic and go by the indexes.
+ */
+import pg from "pg";
+import type { Db, Statements, TransactionOptions, Tx, Value } from "./db.ts";
+import { createMemory, keep, renew } from "./memory.ts";
+import { replaceNamed } from "./named.ts";
+import { faultOf, isAway, isTransient } from "./postgres-faults.ts";
+import { listenReady } from "./postgres-listen.ts";
+import { type PostgresStatement, preparePostgres } from "./postgres-statement.ts";
+import { createReadyBoard, noteReady } from "./ready.ts";
+
+export interface PostgresOptions {
+  url: string;
+  statements: Statements;
+  /** Milliseconds added to the database's time (P26). */
+  offset: () => number;
+  /** Tests only: the instant of the next transaction instead of the database's time. */
+  instant?: () => number;
+  /** Connections for hot transactions and for all others: neither can take the other's. */
+  hotConnections?: number;
+  coldConnections?: number;
+}
+
+const WORDS: Record<string, string> = {
+  bigint: "bigint",
+  bytes: "bytea",
+  text: 'text COLLATE "C"',
+  hot: `WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)`,
+  small: `WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0)`,
+  sequence: "CREATE SEQUENCE message_seq;",
+};
+const SESSION = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c timezone=UTC";
+const RETRIES = 5;
+const CONNECT_MS = 5_000;
+/** No more cold texts than this are kept prepared. */
+const NAMED_TEXTS = 500;
+
+/** Whole numbers come as numbers: none of ours passes 2^53. */
+const types = {
+  getTypeParser: ((oid: number, format?: "text" | "binary") =>
+    oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+};
+
+interface Begun {
+  now: number;
+  slot: number;
+  version: number;
+}
+
+export interface PostgresDb extends Db {
+  /** The text of a hot statement as PostgreSQL gets it, for looking at its plan. */
+  textOf(statement: string): string;
+}
+
+/** Opens pools on a database. Connections are made when they are needed. */
+export function openPostgres(options: PostgresOptions): PostgresDb {
+  const config = { connectionString: options.url, options: SESSION, types, connectionTimeoutMillis: CONNECT_MS, keepAlive: true };
+  const hotPool = new pg.Pool({ ...config, max: options.hotConnections ?? 4 });
+  const coldPool = new pg.Pool({ ...config, max: options.coldConnections ?? 4 });
+  for (const pool of [hotPool, coldPool]) pool.on("error", () => {});
+  const hot = new Map<string, PostgresStatement>();
+  const cold = new Map<string, { name: string | undefined; text: string; names: string[] }>();
+  const memory = createMemory();
+  const board = createReadyBoard();
+  const listening = listenReady({ ...config, options: undefined }, board);
+
+  const hotText = (name: string): PostgresStatement => {
+    let statement = hot.get(name);
+    if (statement === undefined) {
+      const text = options.statements[name];
+      if (text === undefined) throw new Error(`There is no statement ${name}.`);
+      statement = preparePostgres(text);
+      hot.set(name, statement);
+    }
+    return statement;
+  };
+  const coldText = (sql: string) => {
+    let known = cold.get(sql);
+    if (known === undefined) {
+      const names: string[] = [];
+      const text = replaceNamed(sql, (mark, name) => {
+        if (mark === "$") return mark + name;
+        if (!names.includes(name)) names.push(name);
+        return `$${names.indexOf(name) + 1}`;
+      });
+      known = { name: cold.size < NAMED_TEXTS ? `c${cold.size}` : undefined, text, names };
+      if (cold.size < NAMED_TEXTS) cold.set(sql, known);
+    }
+    return known;
+  };
+
+  const attempt = async <T>(client: pg.PoolClient, run: (tx: Tx) => Promise<T>, relaxed: boolean): Promise<T> => {
+    const results = (await client.query(
+      `BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"};
+       SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
+         (SELECT n FROM ${await hasMemory(client)}) AS version`,
+    )) as unknown as pg.QueryResult<Begun>[];
+    const { now: databaseNow, slot, version } = (results[2] as pg.QueryResult<Begun>).rows[0] as Begun;
+    const now = options.instant?.() ?? databaseNow + options.offset();
+    renew(memory, version);
+    const due = new Map<number, number>();
+    let forgets = false;
+    const tx: Tx = {
+      engine: "postgres",
+      now,
+      slot: slot % 64,
+      async query<R>(sql: string, params: Record<string, Value> = {}) {
+        const { name, text, names } = coldText(sql);
+        const values = names.map((key) => {
+          const value = params[key];
+          if (value === undefined) throw new Error(`There is no parameter ${key}.`);
+          return typeof value === "boolean" ? Number(value) : value;
+        });
+        // A text without parameters may hold several statements: those can't be prepared.
+        return (await client.query(names.length === 0 ? { text } : { name, text, values })).rows as R[];
+      },
+      async each<R>(name: string, rows: readonly (readonly Value[])[]) {
+        if (rows.length === 0) return [];
+        const { text, values } = hotText(name);
+        return (await client.query({ name, text, values: values(rows, now) })).rows as R[];
+      },
+      async sequence(count) {
+        const text = "SELECT nextval('message_seq') AS n FROM generate_series(1, $1::int)";
+        return (await client.query<{ n: number }>({ name: "sequence", text, values: [count] })).rows.map((row) => row.n);
+      },
+      ready: (queueNo, at) => noteReady(due, queueNo, at),
+      recall: <R>(no: number) => (forgets || version !== memory.version ? undefined : (memory.values.get(no) as R | undefined)),
+      remember: (no, value) => {
+        if (!forgets) keep(memory, version, no, value);
+      },
+      async forget() {
+        forgets = true;
+        await client.query("UPDATE memory_version SET n = n + 1");
+      },
+    };
+    const result = await run(tx);
+    await client.query("COMMIT");
+    board.tell(due, now);
+    listening.notify(due, now);
+    return result;
+  };
+
+  // Before the first migration there is nothing to remember, and no table that says so.
+  let memoryTable: string | null = null;
+  const hasMemory = async (client: pg.PoolClient): Promise<string> => {
+    if (memoryTable !== null) return memoryTable;
+    const { rows } = await client.query<{ found: boolean }>("SELECT to_regclass('memory_version') IS NOT NULL AS found");
+    if (rows[0]?.found !== true) return "(SELECT 0::bigint AS n) AS none";
+    memoryTable = "memory_version";
+    return memoryTable;
+  };
+
+  return {
+    engine: "postgres",
+    async transaction<T>(run: (tx: Tx) => Promise<T>, { relaxed = false, hot: isHot = false }: TransactionOptions = {}): Promise<T> {
+      for (let tries = 0; ; tries++) {
+        let client: pg.PoolClient;
+        try {
+          client = await (isHot ? hotPool : coldPool).connect();
+        } catch (error) {
+          throw faultOf(error);
+        }
+        let broken: unknown;
+        try {
+          return await attempt(client, run, relaxed);
+        } catch (error) {
+          try {
+            await client.query("ROLLBACK");
+          } catch (lost) {
+            broken = lost;
+          }
+          if (isAway(error)) broken = error;
+          if (!isTransient(error) || tries >= RETRIES) throw faultOf(broken !== undefined && isAway(broken) ? broken : error);
+        } finally {
+          client.release(broken !== undefined);
+        }
+      }
+    },
+    onReady: board.add,
+    render: (schema) => schema.replace(/\{(\w+)\}/g, (all, word: string) => WORDS[word] ?? all),
+    textOf: (name) => hotText(name).text,
+    async close() {
+      await listening.close();
+      await Promise.all([hotPool.end(), coldPool.end()]);
+    },
+  };
+}
