@@ -174,5 +174,6 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
         answer: "try again later",
       },
     ],
+    nextCursor: null,
   },
 };
