@@ -189,6 +189,20 @@ describe("the dispatcher", () => {
     await source.until(() => source.asked.length === 2);
   });
 
+  it("events that came for nothing don't make a lane wait when work comes", async () => {
+    begin();
+    const source = new Source("a", 1, 0);
+    const lane = dispatcher.add(source);
+    for (let i = 0; i < 10; i++) {
+      await dispatcher.rest();
+      lane.wake();
+    }
+    await dispatcher.rest();
+    source.work.push(1);
+    lane.wake();
+    await source.until(() => source.open.length === 1);
+  });
+
   it("an active lane looks again after half a minute even if its event was lost, and stops looking when nothing comes", async () => {
     begin();
     const source = new Source("a", 2, 1);

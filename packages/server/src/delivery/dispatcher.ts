@@ -159,7 +159,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       // The virtual clock was moved meanwhile: what the store said of the time to wait is of no use.
       if (clock.offset !== offset) held.dueAt = now;
       held.failures = 0;
-      held.empty = work.length > 0 ? 0 : held.empty + 1;
+      held.empty = work.length === 0 && nextInMs !== null && nextInMs <= 0 ? held.empty + 1 : 0;
       // A store that answers nothing and "now" is not asked in a circle.
       held.notBefore = held.empty > 2 ? now + Math.min(2 ** held.empty, 1000) : 0;
       if (work.length > 0) held.workedAt = now;
@@ -214,6 +214,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         const at = clock.now() + inMs;
         // One that is due, but neither waits for an instant nor has a request open, was held back by its source: it asks again.
         if (at >= held.dueAt && held.slot >= 0) return;
+        if (held.failures === 0) held.notBefore = 0;
         held.dueAt = Math.min(held.dueAt, at);
         mark(held);
       },

@@ -32,6 +32,8 @@ export interface PushWorld {
   readonly endpoint: Receiver;
   readonly other: Receiver;
   readonly subscriptions: Subscriptions;
+  /** Requests that were started so far. */
+  readonly started: number;
   /** Log lines of failures and warnings, as their fields. */
   readonly logged: object[];
   url(endpoint?: Receiver, path?: string): string;
@@ -74,6 +76,7 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
   };
   const vault = createVault([Buffer.alloc(32, 7).toString("base64")]);
   const logged: object[] = [];
+  let started = 0;
   const log = { debug: () => {}, info: (fields: object) => logged.push(fields), warn: (fields: object) => logged.push(fields) };
 
   const open = async (): Promise<{ attempts: Attempts; subscriptions: Subscriptions; handlers: Pick<Handlers, Name> }> => {
@@ -83,7 +86,10 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
       store,
       clock,
       vault,
-      attempt: attempts.attempt,
+      attempt: (request, signal) => {
+        started++;
+        return attempts.attempt(request, signal);
+      },
       policy,
       directory: room.directory,
       version: "0.0.0-test",
@@ -107,6 +113,9 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
     endpoint,
     other,
     logged,
+    get started() {
+      return started;
+    },
     get subscriptions() {
       return state.subscriptions;
     },
