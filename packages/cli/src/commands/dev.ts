@@ -37,13 +37,11 @@ interface DevFlags {
 function greet(output: Output, file: DevFile, data: string, virtualClock: boolean): void {
   output.line(`${output.bold(`Millrace ${version}`)} is running at ${output.bold(file.url)}`);
   output.line("");
-  output.fields([
-    ["API key", file.apiKey],
-    ["organization", file.organization],
-    ["project", file.project],
-    ["data", data],
-    ["reference", `${file.url}/docs`],
-  ]);
+  output.line(`  API key       ${file.apiKey}`);
+  output.line(`  organization  ${file.organization}`);
+  output.line(`  project       ${file.project}`);
+  output.line(`  data          ${data}`);
+  output.line(`  reference     ${file.url}/docs`);
   output.line("");
   if (virtualClock) {
     output.line("The clock is virtual. Move it an hour forward:");
@@ -87,9 +85,7 @@ export function devCommand(program: Command): void {
     );
     const file: DevFile = { url: server.url, apiKey, ...place };
     writeDevFile(config.data, file);
-    if (output.json) process.stdout.write(`${JSON.stringify(file)}\n`);
-    else greet(output, file, config.data, flags.virtualClock === true);
-
+    // before anything is printed: whoever waits for the line may send a signal at once
     let endDemo = async () => {};
     const stopped = untilStopped(
       async () => {
@@ -98,6 +94,9 @@ export function devCommand(program: Command): void {
       },
       (text) => output.note(text),
     );
+    if (output.json) process.stdout.write(`${JSON.stringify(file)}\n`);
+    else greet(output, file, config.data, flags.virtualClock === true);
+
     if (flags.demo) {
       const client = createClient({ ...file });
       if (!output.json) {

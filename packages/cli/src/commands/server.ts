@@ -22,6 +22,11 @@ export function serverCommand(program: Command): void {
       { config, install: { organization: "default", project: "default", key: { name: "first" } } },
       "millrace server",
     );
+    // before anything is printed: whoever waits for the line may send a signal at once
+    const stopped = untilStopped(
+      () => server.close(config.shutdownGraceSeconds * 1000),
+      (text) => output.note(text),
+    );
     if (output.json) process.stdout.write(`${JSON.stringify({ url: server.url, apiKey: server.apiKey })}\n`);
     else {
       output.line(`Millrace listens at ${server.url}`);
@@ -32,9 +37,6 @@ export function serverCommand(program: Command): void {
         output.line("It reaches organization default, project default.");
       }
     }
-    await untilStopped(
-      () => server.close(config.shutdownGraceSeconds * 1000),
-      (text) => output.note(text),
-    );
+    await stopped;
   });
 }

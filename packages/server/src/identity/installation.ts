@@ -2,13 +2,16 @@
  * Makes sure that there is something to work with at a first start: an organization, a project and a key with all rights in it.
  * Invariant: doing it again changes nothing, and several nodes may do it at once.
  */
-import { Fault } from "@millrace/contract";
+import { Fault, invalid } from "@millrace/contract";
 import type { Store } from "../store/store.ts";
 import type { OrganizationRow, ProjectRow, Statement } from "./caller.ts";
-import { formatKey, hashKey, isKey } from "./key-text.ts";
+import { formatKey, hashKey } from "./key-text.ts";
 
 /** All rights, everywhere the key reaches. */
 export const allRights: readonly Statement[] = [{ allow: ["*"], on: ["*"] }];
+
+/** A key that an operator chose instead of having one made. */
+const GIVEN = /^[\x21-\x7e]{8,200}$/;
 
 /** Repeats what lost a race for a name: the winner made what was wanted. */
 async function found<Row>(find: () => Promise<Row | null>, make: () => Promise<unknown>): Promise<Row> {
@@ -26,7 +29,7 @@ async function found<Row>(find: () => Promise<Row | null>, make: () => Promise<u
 
 /**
  * Creates organization, project and environment when missing, and a key of the whole installation: the one given (`key.text`, which
- * must be a well-formed key), or a new one when the installation has no key yet. `apiKey` is the new key's text, this once, else `null`.
+ * need not be of our form), or a new one when the installation has no key yet. `apiKey` is the new key's text, this once, else `null`.
  */
 export async function ensureInstallation(
   store: Pick<Store, "run">,
@@ -39,8 +42,7 @@ export async function ensureInstallation(
   },
 ): Promise<{ organization: OrganizationRow; project: ProjectRow; apiKey: string | null }> {
   const { newId, random, key } = given;
-  if (key.text !== undefined && !isKey(key.text))
-    throw new Error("the API key given is not well-formed: it must be one that Millrace made");
+  if (key.text !== undefined && !GIVEN.test(key.text)) throw invalid("the API key given", "must be 8 to 200 visible ASCII characters");
   const organization = await found(
     () => store.run("findOrganization", given.organization),
     () => store.run("createOrganization", { id: newId(), name: given.organization }),
