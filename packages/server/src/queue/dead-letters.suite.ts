@@ -1,15 +1,16 @@
 /** Dead letters and redrives through the handlers, on either engine: Q13, Q14. */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Engine, faultOf, openWorld, type Received, type World } from "./world.suite.ts";
 
 /** Declares the suite for one engine. */
 export function deadLettersSuite(engine: Engine): void {
   describe(`dead letters on ${engine}`, () => {
     let world: World;
-    beforeEach(async () => {
+    beforeAll(async () => {
       world = await openWorld(engine);
     });
-    afterEach(() => world.close());
+    beforeEach(() => world.fresh());
+    afterAll(() => world.close());
 
     type Peeked = {
       messageId: string;
@@ -107,7 +108,7 @@ export function deadLettersSuite(engine: Engine): void {
       await withPolicy("q");
       await send("q", { body: "x" });
       await fail("q", await receive("q"));
-      const key = { scope: "RedriveMessages dead", key: "k", hash: "h" };
+      const key = { scope: `RedriveMessages ${world.within} dead`, key: "k", hash: "h" };
       const first = await world.call("RedriveMessages", { queueId: "dead" }, {}, { key });
       await world.pass(0);
       await fail("q", await receive("q"));
@@ -129,7 +130,7 @@ export function deadLettersSuite(engine: Engine): void {
       const job = await redrive("dead");
       await world.pass(0);
       expect(await watch("dead", job.id)).toMatchObject({ state: "done", selected: 15, moved: 10, failed: 5, remaining: 0 });
-      expect((await watch("dead", job.id)).lastError).toMatch(/source/);
+      expect((await watch("dead", job.id)).lastError).toMatch(/does not exist/);
       expect((await peek("dead")).map(({ body }) => body).sort()).toEqual(["b0", "b1", "b2", "b3", "b4"]);
       for (const name of ["a", "c"])
         expect((await peek(name)).map(({ body }) => body).sort()).toEqual([0, 1, 2, 3, 4].map((i) => `${name}${i}`));

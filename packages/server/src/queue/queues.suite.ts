@@ -1,5 +1,5 @@
 /** Queues through their handlers, on either engine: Q1, Q2, Q13's refusals, Q15, Q16. */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Caller } from "../identity/caller.ts";
 import { type Engine, faultOf, openWorld, type World } from "./world.suite.ts";
 
@@ -7,10 +7,11 @@ import { type Engine, faultOf, openWorld, type World } from "./world.suite.ts";
 export function queuesSuite(engine: Engine): void {
   describe(`queues on ${engine}`, () => {
     let world: World;
-    beforeEach(async () => {
+    beforeAll(async () => {
       world = await openWorld(engine);
     });
-    afterEach(() => world.close());
+    beforeEach(() => world.fresh());
+    afterAll(() => world.close());
 
     const create = (name: string, settings: Record<string, unknown> = {}) => world.call("CreateQueue", {}, { name, ...settings });
     const reject = (call: Promise<unknown>) => faultOf(call);
@@ -53,18 +54,17 @@ export function queuesSuite(engine: Engine): void {
     it("Q1: a deleted queue's name can be taken again, and nothing of the old queue is in the new one", async () => {
       const first = await create("orders");
       const [sent] = (await world.call("SendMessages", { queueId: "orders" }, { messages: [{ body: "old", dedupId: "d" }] })).messages;
-      const before = await world.room.findQueue((await projectNo()) as number, "orders");
+      const before = await world.room.findQueue(world.projectNo, "orders");
       await world.call("DeleteQueue", { queueId: "orders" });
       const second = await create("orders");
       expect(second.id).not.toBe(first.id);
-      const after = await world.room.findQueue((await projectNo()) as number, "orders");
+      const after = await world.room.findQueue(world.projectNo, "orders");
       expect(after?.no).toBeGreaterThan(before?.no as number);
       expect(await world.call("ReceiveMessages", { queueId: "orders" }, {})).toEqual({ messages: [] });
       const again = await world.call("SendMessages", { queueId: "orders" }, { messages: [{ body: "new", dedupId: "d" }] });
       expect(again.messages[0]).not.toHaveProperty("deduplicated", true);
       expect(again.messages[0]?.messageId).not.toBe(sent?.messageId);
     });
-    const projectNo = async () => (await world.store.run("findProject", world.organization, "shop")).project?.no;
 
     it("Q2: settings are kept as given, and an update changes what it names alone", async () => {
       const given = {
@@ -170,7 +170,7 @@ export function queuesSuite(engine: Engine): void {
         keyName: "narrow",
         projectNo: null,
         within: null,
-        statements: [{ allow: ["queues.*"], on: [`${world.organization}/shop/queues/d`] }],
+        statements: [{ allow: ["queues.*"], on: [`${world.within}/queues/d`] }],
       };
       expect(await page(undefined, narrow)).toEqual({ names: ["d"], next: undefined });
       expect((await reject(world.call("CreateQueue", {}, { name: "x" }, { caller: narrow }))).code).toBe("permission_denied");
@@ -179,7 +179,7 @@ export function queuesSuite(engine: Engine): void {
     });
 
     it("Q12: the same key makes one queue and answers it again", async () => {
-      const key = { scope: "CreateQueue", key: "k", hash: "h" };
+      const key = { scope: `CreateQueue ${world.within}`, key: "k", hash: "h" };
       const first = await world.call("CreateQueue", {}, { name: "orders" }, { key });
       expect(await world.call("CreateQueue", {}, { name: "orders" }, { key })).toEqual(first);
     });
@@ -195,7 +195,7 @@ export function queuesSuite(engine: Engine): void {
         );
       }
       const held = await world.call("ReceiveMessages", { queueId: "orders" }, {});
-      const queue = await world.room.findQueue((await projectNo()) as number, "orders");
+      const queue = await world.room.findQueue(world.projectNo, "orders");
       await world.call("DeleteQueue", { queueId: "orders" });
       expect((await reject(world.call("SendMessages", { queueId: "orders" }, { messages: [{ body: "x" }] }))).code).toBe("queue_not_found");
       await world.pass(0);

@@ -47,8 +47,11 @@ export interface World {
   readonly handlers: Pick<Handlers, Name>;
   /** What chores failed with. */
   readonly failures: unknown[];
-  /** The organization's name; the project's is `shop`. */
-  readonly organization: string;
+  /** `<organization>/<project>` that calls go to, and the project's number. */
+  readonly within: string;
+  readonly projectNo: number;
+  /** Goes on in a new, empty project: tests share a store, which is slow to open, and nothing else. */
+  fresh(): Promise<void>;
   /** Calls an operation on a queue (or on none), with `body` as it came over the wire. */
   call<N extends Name>(name: N, params: Record<string, string>, body?: unknown, options?: CallOptions): Promise<Answer<Operations[N]>>;
   /** Starts a receive; resolves once it waits, with its answer to come. */
@@ -63,8 +66,6 @@ export interface World {
   restart(): Promise<void>;
   close(): Promise<void>;
 }
-
-let made = 0;
 
 /** Opens a world of its own on an engine. */
 export async function openWorld(engine: Engine, extra: readonly Chore[] = []): Promise<World> {
@@ -89,20 +90,27 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
   };
 
   let state = await open();
-  made += 1;
-  const names = { organizationId: `org-${made}`, projectId: "shop" };
-  const organization = await state.store.run("createOrganization", { id: uuid(made), name: names.organizationId });
-  await state.store.run("createProject", {
-    id: uuid(made),
-    environmentId: uuid(made + 10_000),
-    name: names.projectId,
-    organizationNo: organization.no,
-  });
+  const names = { organizationId: "acme", projectId: "" };
+  const organization = await state.store.run("createOrganization", { id: uuid(0), name: names.organizationId });
+  let projectNo = 0;
+  let projects = 0;
+  const fresh = async (): Promise<void> => {
+    projects += 1;
+    names.projectId = `shop-${projects}`;
+    const ids = { id: uuid(projects), environmentId: uuid(projects + 10_000) };
+    projectNo = (await state.store.run("createProject", { ...ids, name: names.projectId, organizationNo: organization.no })).no;
+  };
 
   const world: World = {
     clock,
     failures,
-    organization: names.organizationId,
+    get within() {
+      return `${names.organizationId}/${names.projectId}`;
+    },
+    get projectNo() {
+      return projectNo;
+    },
+    fresh,
     get store() {
       return state.store;
     },
