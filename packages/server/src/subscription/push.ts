@@ -24,6 +24,7 @@ import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
 import type { LaneRow, LastError } from "../store/subscription.ts";
 import type { ClaimedMessage, SettleRow } from "../store/types.ts";
+import type { Pressure } from "./pressure.ts";
 import type { Records } from "./records.ts";
 import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
 
@@ -43,6 +44,7 @@ export interface PushDeps {
   random: () => number;
   version: string;
   log: PushLog;
+  pressure: Pressure;
 }
 
 export interface PushLog {
@@ -181,7 +183,16 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
     async claim(n) {
       openKeys();
       const { batchSize, target } = row.subscription;
-      const claim = await store.claim({ queueNo, batchSize, batches: n, leaseMs: leaseMs(row.queue.settings, target) });
+      const { retentionMs } = row.queue.settings;
+      const lease = leaseMs(row.queue.settings, target);
+      const claim = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease });
+      const [oldest] = claim.batches[0] ?? [];
+      if (oldest !== undefined && oldest.receives === 1 && claim.batches.length >= n) {
+        // A message expires its retention after it was due, and its lease began when it was claimed: both by the store's clock.
+        const lagMs = oldest.leaseUntil - lease - (oldest.expiresAt - retentionMs);
+        const healthy = flow.failures === 0 && flow.limit === flow.max;
+        deps.pressure.seen({ lagMs, idle: n / flow.limit, healthy });
+      }
       return { work: claim.batches, nextInMs: claim.nextInMs };
     },
 

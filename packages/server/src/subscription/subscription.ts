@@ -15,6 +15,7 @@ import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
 import type { LaneRow, SubscriptionChange, SubscriptionRow } from "../store/subscription.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
+import { createPressure } from "./pressure.ts";
 import { createPush, type Push, type PushLog } from "./push.ts";
 import { createRecords } from "./records.ts";
 import { atRest, type Live, type WireAttempts, type WireSubscription, wireAttempts, wireSubscription } from "./wire.ts";
@@ -53,6 +54,8 @@ export interface SubscriptionDeps {
   /** `recordAttempts` where a creation does not say: true in `millrace dev`. */
   recordAttempts?: boolean;
   random?: () => number;
+  /** Bounds the sent rows per transaction of the store while deliveries fall behind. */
+  setSendShare?: (rows: number | null) => void;
 }
 
 export interface Subscriptions {
@@ -112,7 +115,8 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     clock,
     report: (err) => log.warn({ err }, "the status of subscriptions could not be stored yet"),
   });
-  const pushDeps = { ...deps, records, random: deps.random ?? Math.random };
+  const pressure = createPressure(clock, deps.setSendShare ?? (() => {}));
+  const pushDeps = { ...deps, records, pressure, random: deps.random ?? Math.random };
   const running = new Map<number, Running>();
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
@@ -189,6 +193,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       for (const stop of stops) stop();
       expiry();
       await dispatcher.stop(graceMs);
+      pressure.close();
       await records.close();
     },
 
