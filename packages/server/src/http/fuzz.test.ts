@@ -1,8 +1,9 @@
-import { type OperationName, operations, routes } from "@millrace/contract";
+import { type OperationName, routes } from "@millrace/contract";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Door, openDoor } from "./door.suite.ts";
 import { createOpenapi } from "./openapi.ts";
+import { bodyExamples } from "./openapi-examples.ts";
 
 interface Schema {
   $ref?: string;
@@ -80,30 +81,32 @@ function fitting(schema: Schema): fc.Arbitrary<unknown> {
   else if (type === "object" && at.properties !== undefined) {
     const fields = Object.fromEntries(Object.entries(at.properties).map(([key, each]) => [key, fitting(each)]));
     const whole = fc.record(fields, { requiredKeys: at.required ?? [] });
-    good = fc.oneof(
-      { arbitrary: whole, weight: 9 },
-      { arbitrary: fc.tuple(whole, hostileText, hostile).map(([a, k, v]) => ({ ...a, [k]: v })), weight: 1 },
-    );
-  } else if (type === "object")
+    const extra = fc.tuple(whole, hostileText, hostile).map(([all, key, value]) => ({ ...all, [key]: value }));
+    good = fc.oneof({ arbitrary: whole, weight: 9 }, { arbitrary: extra, weight: 1 });
+  } else if (type === "object") {
     good = fc.dictionary(fc.oneof(fc.constantFrom("a", "b.c"), hostileText), fc.oneof(fc.constant("v"), hostile), { maxKeys: 12 });
-  else if (type === "array") good = fc.array(fitting(at.items ?? {}), { maxLength: 12 });
+  } else if (type === "array") good = fc.array(fitting(at.items ?? {}), { maxLength: 12 });
   else if (type === "integer" || type === "number") {
     const { minimum: low = 0, maximum: high = 100 } = at;
     good = fc.oneof(fc.constantFrom(low, high, low - 1, high + 1), fc.integer({ min: low, max: Math.min(high, low + 20) }));
   } else if (type === "boolean") good = fc.boolean();
-  else
-    good = fc.oneof(
-      fc.constantFrom("orders", "fuzz", "dlq", "https://example.com/hook", "text"),
-      fc.string({ unit: "binary", maxLength: 20 }),
-      hostileText,
-    );
+  else {
+    const usual = fc.constantFrom("orders", "fuzz", "dlq", "https://example.com/hook", "text");
+    good = fc.oneof(usual, fc.string({ unit: "binary", maxLength: 20 }), hostileText);
+  }
   return fc.oneof({ arbitrary: good, weight: 12 }, { arbitrary: hostile, weight: 1 });
 }
+
+/** Stands in a path for the id that the server gave last to something of this kind. */
+const LEARNED = "LEARNED";
 
 const names: Record<string, string[]> = {
   organizationId: ["acme", "acme", "acme", "globex"],
   projectId: ["fuzz", "fuzz", "fuzz", "gone"],
   queueId: ["orders", "fifo", "dlq"],
+  subscriptionId: [LEARNED],
+  redriveId: [LEARNED],
+  keyId: [LEARNED],
 };
 
 /** A percent-encoded path part; what cannot be encoded stays raw. */
@@ -139,7 +142,11 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
       Object.fromEntries(parameters.filter((each) => each.in === "query").map(({ name, schema }) => [name, fitting(schema)])),
       { requiredKeys: [] },
     );
-    const body = requestBody === undefined ? fc.constant(undefined) : fitting(requestBody.content["application/json"].schema);
+    const example = bodyExamples[operationId];
+    const body =
+      requestBody === undefined
+        ? fc.constant(undefined)
+        : fc.oneof(fc.constant(example), fitting(requestBody.content["application/json"].schema));
     const text = fc.tuple(body, fc.constantFrom(...Array(20).fill("as is"), "cut", "infinite", "twice")).map(([value, how]) => {
       if (value === undefined) return undefined;
       // With the clock standing still a long wait would never end.
@@ -171,6 +178,7 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
 
 describe("any input", () => {
   let door: Door;
+  const learned: Record<string, string> = { subscriptions: "none", redrives: "none", keys: "none" };
   const seen = new Map<OperationName, Set<number>>();
   beforeAll(async () => {
     door = await openDoor("sqlite");
@@ -198,11 +206,14 @@ describe("any input", () => {
         const answers = await Promise.all(
           volley.map(async (shot) => {
             const headers: Record<string, string> = shot.idempotencyKey === undefined ? {} : { "idempotency-key": shot.idempotencyKey };
-            const answer = await door.request(shot.path, {
+            const kind = Object.keys(learned).find((each) => shot.path.includes(`/${each}`)) ?? "";
+            const path = shot.path.replace(LEARNED, learned[kind] ?? "none");
+            const answer = await door.request(path, {
               method: shot.method,
               ...(shot.body === undefined ? {} : { raw: shot.body }),
               headers,
             });
+            if (answer.status === 201 && kind !== "") learned[kind] = answer.json.id;
             return { shot, answer };
           }),
         );
@@ -220,7 +231,13 @@ describe("any input", () => {
     expect((await door.shop("/queues/after/messages", { json: { messages: [{ body: "still here" }] } })).status).toBe(200);
     const received = await door.shop("/queues/after/messages/receive", { json: {} });
     expect(received.json.messages[0].body).toBe("still here");
-    expect([...seen.keys()].sort()).toEqual((Object.keys(operations) as OperationName[]).filter((name) => routes[name]).sort());
+    expect([...seen.keys()].sort()).toEqual(Object.keys(routes).sort());
+    for (const name of ["SendMessages", "CreateQueue", "UpdateQueue", "ReceiveMessages", "CreateSubscription"] as const) {
+      expect(
+        [...(seen.get(name) ?? [])].some((status) => status < 300),
+        `${name} was never taken`,
+      ).toBe(true);
+    }
   });
 
   it("A1, A2: paths and methods that nobody thought of get a Problem", async () => {
