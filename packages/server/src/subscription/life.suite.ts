@@ -118,7 +118,7 @@ export function lifeSuite(engine: Engine): void {
     it("P3: each verb needs its own permission on the queue, and beyond the key's reach there is no subscription", async () => {
       await open();
       const { id: subscriptionId } = await push.subscribe({ name: "orders" });
-      const within = `${push.world.organization}/shop/queues`;
+      const within = `${push.world.within}/queues`;
       const caller = (allow: string[], on = `${within}/orders`): Caller => ({
         keyId: allow.join() + on,
         keyName: "k",
@@ -160,7 +160,7 @@ export function lifeSuite(engine: Engine): void {
       expect([...ids(first), ...ids(second)]).toEqual(made.map(({ id }) => id));
       expect(second.nextCursor).toBeNull();
       expect(ids((await list({ queueId: "b" })) as typeof first)).toEqual([made[1]?.id]);
-      const reach = { allow: ["queues.subscriptions.list"], on: [`${push.world.organization}/shop/queues/c`] };
+      const reach = { allow: ["queues.subscriptions.list"], on: [`${push.world.within}/queues/c`] };
       const some = await list({}, { keyId: "some", keyName: "some", projectNo: null, within: null, statements: [reach] });
       expect(ids(some as typeof first)).toEqual([made[2]?.id]);
       expect(((await faultOf(list({ cursor: "nonsense" }))) as Fault).code).toBe("invalid_request");

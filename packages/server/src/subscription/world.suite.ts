@@ -64,6 +64,8 @@ export type PushWorldOptions = Partial<Pick<SubscriptionDeps, "random" | "record
 /** Opens a world with two endpoints, both reached as hooks.example.com on ports of their own. */
 export async function openPushWorld(engine: Engine, options: PushWorldOptions = {}): Promise<PushWorld> {
   const world = await openWorld(engine);
+  await world.fresh();
+  const [organizationId, projectId] = world.within.split("/") as [string, string];
   const authority = certificates();
   const tls = authority.issue(["hooks.example.com"]);
   const [endpoint, other] = [await receiver({ tls }), await receiver({ tls })];
@@ -122,7 +124,7 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
     url: (of = endpoint, path = "/hook") => `https://hooks.example.com:${of.port}${path}`,
     async call(name, params, body, given = {}) {
       const operation = operations[name];
-      const names = { organizationId: world.organization, projectId: "shop" };
+      const names = { organizationId, projectId };
       const input = {
         params: operation.params.parse({ ...names, ...params }),
         query: operation.query.parse(given.query ?? {}),
