@@ -16,7 +16,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-describe("millrace queues", () => {
+describe("millrace queues", { timeout: 120_000 }, () => {
   it("A17: makes, shows, changes, lists and deletes a queue by its name, beside a dev server without any set-up", async () => {
     const made = await json<{ id: string }>(["queues", "create", "life", "--visibility-timeout", "5m", "--rate-limit", "100/10s"]);
     expect(made).toMatchObject({
@@ -72,7 +72,7 @@ describe("millrace queues", () => {
   });
 });
 
-describe("millrace messages", () => {
+describe("millrace messages", { timeout: 120_000 }, () => {
   it("A17: sends, peeks, receives and acknowledges; what was acknowledged is gone, and its receipt answers 4", async () => {
     await millrace(["queues", "create", "post"]);
     const sent = await json<{ messages: { messageId: string }[] }>(["messages", "send", "post", "hello", "--attribute", "a=b=c"]);
@@ -122,7 +122,7 @@ describe("millrace messages", () => {
   });
 });
 
-describe("millrace queues subscriptions", () => {
+describe("millrace queues subscriptions", { timeout: 120_000 }, () => {
   it("A17, P2: prints the signing secret once when made and once when rotated, and in no other command", async () => {
     await millrace(["queues", "create", "pushed"]);
     const url = "http://127.0.0.1:9/hook";
@@ -167,7 +167,7 @@ describe("millrace queues subscriptions", () => {
   });
 });
 
-describe("millrace keys", () => {
+describe("millrace keys", { timeout: 120_000 }, () => {
   it("A5, A17: a key is printed once, works, is listed without its secret, and stops working when deleted by name", async () => {
     const made = await json<{ secret: string }>(["keys", "create", "sender", "--allow", "queues.queues.list", "--expires", "1d"]);
     expect(made.secret).toMatch(/^mlr_/);
@@ -183,7 +183,7 @@ describe("millrace keys", () => {
   });
 });
 
-describe("exit codes", () => {
+describe("exit codes", { timeout: 120_000 }, () => {
   it("A17: what is not understood ends with 2, before anything is asked of a server", async () => {
     for (const args of [
       ["bogus"],

@@ -5,6 +5,7 @@ import { mkdtempSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { pathToFileURL } from "node:url";
 
 const main = new URL("./main.ts", import.meta.url).pathname;
@@ -28,6 +29,8 @@ export interface Running {
   stderr: () => string;
   /** Resolves with the first match of `pattern` on standard output; rejects when the process ends before. */
   said(pattern: RegExp): Promise<RegExpExecArray>;
+  /** As `said`, on standard error. */
+  noted(pattern: RegExp): Promise<RegExpExecArray>;
   ended: Promise<Ended>;
 }
 
@@ -53,20 +56,22 @@ export function startCommand(args: readonly string[], { cwd, env, stdin }: RunOp
   child.stdin.on("error", () => {});
   child.stdin.end(stdin ?? "");
   const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
+  const seen = (stream: Readable, text: () => string, pattern: RegExp): Promise<RegExpExecArray> =>
+    new Promise((resolve, reject) => {
+      const look = () => {
+        const match = pattern.exec(text());
+        if (match !== null) resolve(match);
+      };
+      stream.on("data", look);
+      look();
+      void ended.then(({ code }) => reject(new Error(`ended with ${code} before saying ${pattern}\n${stdout}\n${stderr}`)));
+    });
   return {
     process: child,
     stdout: () => stdout,
     stderr: () => stderr,
-    said: (pattern) =>
-      new Promise((resolve, reject) => {
-        const look = () => {
-          const match = pattern.exec(stdout);
-          if (match !== null) resolve(match);
-        };
-        child.stdout.on("data", look);
-        look();
-        void ended.then(({ code }) => reject(new Error(`ended with ${code} before saying ${pattern}\n${stdout}\n${stderr}`)));
-      }),
+    said: (pattern) => seen(child.stdout, () => stdout, pattern),
+    noted: (pattern) => seen(child.stderr, () => stderr, pattern),
     ended,
   };
 }

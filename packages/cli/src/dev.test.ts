@@ -18,7 +18,7 @@ afterEach(() => {
   for (const { process } of started.splice(0)) process.kill("SIGKILL");
 });
 
-describe("millrace dev", () => {
+describe("millrace dev", { timeout: 120_000 }, () => {
   it("A9: --json prints one line when ready, with a key that may do everything in organization dev, project dev", async () => {
     const server = kept(await startDev());
     expect(server.stdout().trimEnd().split("\n")).toHaveLength(1);
@@ -38,12 +38,36 @@ describe("millrace dev", () => {
     expect((await ask(second, "GET", `${queues}/orders`)).status).toBe(200);
   });
 
+  it("P25: a second signal ends it at once, though a delivery is still open", async () => {
+    let arrived: () => void = () => {};
+    const delivery = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    const endpoint = createServer(() => arrived()).listen(0, "127.0.0.1");
+    await once(endpoint, "listening");
+    const { port } = endpoint.address() as AddressInfo;
+    const server = kept(await startDev());
+    await ask(server, "POST", queues, { name: "slow" });
+    const target = { kind: "https", url: `http://127.0.0.1:${port}/slow`, timeoutSeconds: 60 };
+    await ask(server, "POST", "/v1/organizations/dev/projects/dev/subscriptions", { queueId: "slow", target });
+    await ask(server, "POST", `${queues}/slow/messages`, { messages: [{ body: "one" }] });
+    await delivery;
+    server.process.kill("SIGTERM");
+    await server.noted(/Stopping/);
+    expect(server.process.exitCode).toBeNull();
+    server.process.kill("SIGTERM");
+    expect((await server.ended).code).toBe(130);
+    endpoint.closeAllConnections();
+    endpoint.close();
+  });
+
   it("A9: --api-key sets the key, --data the directory; what is kept there is for its owner alone", async () => {
-    const { apiKey } = kept(await startDev());
+    const apiKey = "a-key-of-my-own";
     const cwd = newDirectory();
     const server = kept(await startDev(["--api-key", apiKey, "--data", "elsewhere"], { cwd }));
     expect(server.apiKey).toBe(apiKey);
     expect((await ask(server, "GET", queues)).status).toBe(200);
+    expect((await ask({ ...server, apiKey: "another-key" }, "GET", queues)).status).toBe(401);
     const file = join(cwd, "elsewhere", "dev.json");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ url: server.url, apiKey });

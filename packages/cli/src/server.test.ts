@@ -5,7 +5,7 @@ import { newDirectory, runCommand, startCommand } from "./command.fixture.ts";
 
 const serve = (cwd: string) => startCommand(["server", "--port", "0", "--json", "--log-level", "error"], { cwd });
 
-describe("millrace server", () => {
+describe("millrace server", { timeout: 120_000 }, () => {
   it("P5: on PostgreSQL without an encryption key it does not start, and says how to make one", async () => {
     const env = { DATABASE_URL: "postgres://app:hunter2@127.0.0.1:9/millrace" };
     const { code, stdout, stderr } = await runCommand(["server"], { cwd: newDirectory(), env });
@@ -41,7 +41,7 @@ describe("millrace server", () => {
   });
 });
 
-describe("millrace config", () => {
+describe("millrace config", { timeout: 120_000 }, () => {
   it("A10: prints what is in force and from where, with secrets masked", async () => {
     const env = {
       DATABASE_URL: "postgres://app:hunter2@db/millrace",

@@ -4,10 +4,8 @@ import type { Command } from "commander";
 import { processOutput } from "../leaf.ts";
 import { addSettingFlags, configOf } from "../server-flags.ts";
 
-export function configCommand(program: Command): void {
-  const command = program
-    .command("config")
-    .description("Print the settings that `millrace server` would run with, and where each comes from.")
+export function declareConfig(command: Command): void {
+  command
     .option("--json", "print one JSON document")
     .addHelpText("after", "\nExamples:\n  $ millrace config\n  $ MILLRACE_PORT=8080 millrace config --json");
   addSettingFlags(command);

@@ -59,10 +59,8 @@ function nextThing(output: Output): void {
   output.line("Or see deliveries at once: npx millrace dev --demo");
 }
 
-export function devCommand(program: Command): void {
-  const command = program
-    .command("dev")
-    .description("Run a server for development: no set-up, data in ./.millrace, a key that may do everything.")
+export function declareDev(command: Command): void {
+  command
     .option("--api-key <key>", "use this key instead of making one")
     .option("--demo", "also make a queue, an endpoint and a trickle of messages, and print every delivery")
     .option("--virtual-clock", "let POST /dev/clock/advance move the clock forward")

@@ -5,10 +5,8 @@ import { addSettingFlags, configOf } from "../server-flags.ts";
 import { untilStopped } from "../signals.ts";
 import { start } from "../start.ts";
 
-export function serverCommand(program: Command): void {
-  const command = program
-    .command("server")
-    .description("Run the server. Settings: flags, environment, millrace.yaml; see `millrace config`.")
+export function declareServer(command: Command): void {
+  command
     .option("--json", "print one line of JSON when ready")
     .addHelpText(
       "after",
