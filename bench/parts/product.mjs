@@ -1,6 +1,6 @@
 /**
  * The product as a user has it: the command, in a process of its own on a free port, with a full-rights key. Everything the bench does
- * with it goes over HTTP. Attempts are recorded only where a subscription asks for it, as `millrace server` does.
+ * with it goes over HTTP.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,15 +14,26 @@ import { cpuMs, rssBytes, sleep } from "./machine.mjs";
 /** The command that is measured; another build's can be named to compare with it. */
 const cli = process.env.BENCH_COMMAND ?? fileURLToPath(new URL("../../packages/cli/dist/main.js", import.meta.url));
 
+/** `millrace server` as in production, but for the endpoints on loopback that it may call. */
 function launch({ home, databaseUrl, profileDir }) {
-  const flags = ["dev", "--json", "--port", "0", "--data", home, "--log-level", "warn"];
   const nodeFlags = profileDir === null ? [] : ["--cpu-prof", "--cpu-prof-dir", profileDir];
-  const env = { ...process.env, MILLRACE_RECORD_ATTEMPTS: "false" };
-  delete env.DATABASE_URL;
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(MILLRACE_|DATABASE_URL$|NODE_V8_COVERAGE$)/.test(name)),
+  );
+  Object.assign(env, {
+    MILLRACE_PORT: "0",
+    MILLRACE_DATA: home,
+    MILLRACE_LOG_LEVEL: "warn",
+    MILLRACE_EGRESS_ALLOW_HOSTS: "localhost",
+    MILLRACE_EGRESS_ALLOW_CIDRS: "127.0.0.0/8,::1/128",
+    MILLRACE_EGRESS_ALLOW_HTTP: "true",
+    MILLRACE_EGRESS_ALLOW_PORTS: "1-65535",
+  });
   if (databaseUrl !== null) {
     env.DATABASE_URL = databaseUrl;
     env.MILLRACE_ENCRYPTION_KEY = Buffer.alloc(32, 9).toString("base64");
   }
+  const flags = ["server", "--json"];
   const child = spawn(process.execPath, [...nodeFlags, cli, ...flags], { cwd: home, env, stdio: ["ignore", "pipe", "pipe"] });
   const told = [];
   child.stderr.on("data", (chunk) => {
@@ -47,22 +58,22 @@ export async function startProduct({ postgres = null, profileDir = null }) {
   const home = mkdtempSync(join(tmpdir(), "millrace-bench-"));
   const databaseUrl = postgres === null ? null : await postgres.fresh();
   let running = launch({ home, databaseUrl, profileDir });
-  let said = await running.ready;
+  const first = await running.ready;
+  let { url } = first;
+  const { apiKey } = first;
   let idle = [];
 
   const product = {
     get port() {
-      return Number(new URL(said.url).port);
+      return Number(new URL(url).port);
     },
     get pid() {
       return running.child.pid;
     },
     get headers() {
-      return { authorization: `Bearer ${said.apiKey}` };
+      return { authorization: `Bearer ${apiKey}` };
     },
-    get base() {
-      return `/v1/organizations/${said.organization}/projects/${said.project}`;
-    },
+    base: "/v1/organizations/default/projects/default",
     cpuMs: () => cpuMs(running.child.pid),
     rssBytes: () => rssBytes(running.child.pid),
     /** One API call; throws with the answer when it is not a 2xx. Waits out 429 and 503. */
@@ -89,7 +100,8 @@ export async function startProduct({ postgres = null, profileDir = null }) {
     async restart() {
       await end();
       running = launch({ home, databaseUrl, profileDir });
-      said = { ...said, ...(await running.ready) };
+      // The key is told at the first start only.
+      url = (await running.ready).url;
     },
     async stop() {
       await end();
