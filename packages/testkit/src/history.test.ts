@@ -43,6 +43,10 @@ describe("the history checker passes", () => {
     expect(rules([...events, { kind: "dead", id: "a" }])).toEqual([]);
   });
 
+  it("a message gone after an acknowledgement that was never answered", () => {
+    expect(rules([sent("a", 1), out("a"), asked("a")])).toEqual([]);
+  });
+
   it("as many deliveries as the limit allows", () => {
     expect(rules([started, started, ended, started, ended, ended], { s: 2 })).toEqual([]);
   });

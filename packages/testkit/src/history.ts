@@ -9,6 +9,7 @@
 export type HistoryEvent =
   | { kind: "sendAnswered"; id: string; queue: string; group?: string; seq?: number | string }
   | { kind: "handedOut"; id: string; receipt?: string; batch?: string; at?: number }
+  /** Stands before the request goes out. One that no `ackAnswered` follows may have done its work all the same. */
   | { kind: "ackAsked"; id: string; receipt?: string }
   | { kind: "ackAnswered"; id: string; receipt?: string; accepted: boolean }
   /** An endpoint answered 2xx for it; the server may still not have heard. */
@@ -46,6 +47,8 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
   const buried = new Set<string>();
   const last = new Map<string, string | undefined>();
   const inFlight = new Map<string, number>();
+  /** Acknowledgements under way, by message and receipt. */
+  const open = new Map<string, string>();
   for (const event of events) {
     if (event.kind === "dead" || event.kind === "expired") buried.add(event.id);
     if (event.kind === "dead" || event.kind === "expired" || event.kind === "present") settled.add(event.id);
@@ -94,11 +97,13 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
       }
       case "ackAsked":
       case "endpointAccepted": {
+        if (event.kind === "ackAsked") open.set(`${event.id} ${event.receipt}`, event.id);
         const message = known.get(event.id);
         if (message) pass(message, event.id, groups);
         break;
       }
       case "ackAnswered": {
+        open.delete(`${event.id} ${event.receipt}`);
         if (!event.accepted) break;
         const message = known.get(event.id);
         if (message) pass(message, event.id, groups);
@@ -124,6 +129,7 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
         break;
     }
   });
+  for (const id of open.values()) settled.add(id);
   for (const id of known.keys()) {
     if (accepted.has(id) || settled.has(id)) continue;
     violations.push({ rule: "lost", id, index: events.length, message: `the send of ${id} was answered, and it is nowhere` });

@@ -36,8 +36,14 @@ export interface MillraceProcess {
 const entry = fileURLToPath(new URL("../../../cli/src/main.ts", import.meta.url));
 const key = randomBytes(32).toString("base64");
 
+const alive = new Set<ChildProcess>();
+const ordered = new WeakSet<ChildProcess>();
+process.once("exit", () => {
+  for (const child of alive) child.kill("SIGKILL");
+});
+
 /** A port that nobody uses now. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -75,8 +81,13 @@ export async function millrace(options: MillraceOptions): Promise<MillraceProces
       stdio: ["ignore", "pipe", "pipe"],
     });
     child = started;
-    process.once("exit", () => started.kill("SIGKILL"));
     let errors = "";
+    alive.add(started);
+    started.once("close", (code, signal) => {
+      alive.delete(started);
+      // A death that nobody ordered is told with its last words, whatever the test makes of it.
+      if (!ordered.has(started)) process.stderr.write(`a server ended by itself (${code ?? signal}):\n${errors}\n`);
+    });
     started.stderr.on("data", (chunk: Uint8Array) => {
       errors = (errors + new TextDecoder().decode(chunk)).slice(-4000);
     });
@@ -103,6 +114,7 @@ export async function millrace(options: MillraceOptions): Promise<MillraceProces
       const running = child;
       if (running === undefined || running.exitCode !== null || running.signalCode !== null) return running?.exitCode ?? null;
       const closed = once(running, "close");
+      ordered.add(running);
       running.kill(signal);
       const [code] = (await closed) as [number | null];
       return code;
