@@ -18,6 +18,9 @@ export interface PeekPage {
 
 /** Beyond this no date is written: internal messages never expire. */
 const LAST_DATE_MS = 8_640_000_000_000_000;
+/** A page is read in parts of so many messages, and ends early when their bodies are this large together. */
+const STRIDE = 20;
+const PAGE_BYTES = 4 * 1024 * 1024;
 const orNull = (at: number | null): string | null => (at === null ? null : isoTime(at));
 
 function sizeOf(message: PeekedMessage): number {
@@ -57,7 +60,18 @@ export async function peekPage(
   queue: QueueRow,
   page: { state: MessageState | null; after: number | null; limit: number },
 ): Promise<PeekPage> {
-  const { messages, next } = await store.run("peekMessages", queue.no, { ...page, bodyBytes: null });
+  const messages: PeekedMessage[] = [];
+  let next = page.after;
+  let bytes = 0;
+  do {
+    const limit = Math.min(page.limit - messages.length, STRIDE);
+    const part = await store.run("peekMessages", queue.no, { state: page.state, after: next, limit, bodyBytes: null });
+    messages.push(...part.messages);
+    for (const message of part.messages) bytes += message.bodyBytes;
+    next = part.next;
+    // A page that a state has thinned out is answered short rather than searched on for.
+    if (part.messages.length < limit) break;
+  } while (next !== null && messages.length < page.limit && bytes < PAGE_BYTES);
   const sources = new Map<number, string | null>();
   for (const { sourceNo } of messages) {
     if (sourceNo === null || sourceNo === queue.no || sources.has(sourceNo)) continue;
