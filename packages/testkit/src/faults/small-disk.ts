@@ -12,26 +12,30 @@ export interface SmallDisk {
   readonly env: Record<string, string>;
   /** Takes every free byte. */
   fill(): void;
-  /** Gives back what `fill` took. */
+  /** Gives back what `fill` took, and some more. */
   free(): void;
   remove(): void;
 }
 
-/** Makes one of 320 MiB: the product takes no sends below 256 MiB. Throws where neither way works: no right to mount and no C compiler. */
+/** Makes one of 400 MiB with 320 free: the product takes no sends below 256 MiB, and a file does not shrink once it has grown. Throws where neither way works: no right to mount and no C compiler. */
 export function smallDisk(): SmallDisk {
   const folder = scratch("small");
   const path = join(folder.path, "disk");
   mkdirSync(path);
   const filler = join(path, "filler");
+  const ballast = join(path, "ballast");
   const mounted =
-    process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=320m", "tmpfs", path], { stdio: "ignore" }).status === 0;
+    process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=400m", "tmpfs", path], { stdio: "ignore" }).status === 0;
   if (mounted) {
+    writeFileSync(ballast, new Uint8Array(80 * 1024 * 1024));
     return {
       path,
       kind: "mounted",
       env: {},
       fill: () => fillUp(filler),
-      free: () => rmSync(filler, { force: true }),
+      free() {
+        for (const file of [filler, ballast]) rmSync(file, { force: true });
+      },
       remove() {
         execFileSync("umount", ["-l", path]);
         folder.remove();
