@@ -261,6 +261,17 @@ export const subscriptionVerbs = {
     return { lanes: found.map((row) => toLane(row, tx.now)), next: found.length < limit ? null : Number(found.at(-1)?.no) };
   },
 
+  /** The queues of active subscriptions that have work due now: one question for all of them, should wake-ups have been lost. */
+  async dueSubscriptions(tx: Tx): Promise<number[]> {
+    const due = (at: string): string =>
+      `EXISTS (SELECT 1 FROM message m WHERE m.queue_no = s.queue_no AND m.${at} IS NOT NULL AND m.${at} <= :now)`;
+    const rows = await tx.query(
+      `SELECT s.queue_no AS no FROM subscription s WHERE s.state = 'active' AND (${due("line_at")} OR ${due("later_at")})`,
+      { now: tx.now },
+    );
+    return rows.map(({ no }) => Number(no));
+  },
+
   /** What the engine needs of a queue's subscription, in whatever state; `null` when there is none. */
   async loadSubscription(tx: Tx, queueNo: number): Promise<LaneRow | null> {
     const [row] = await tx.query(`${select} WHERE s.queue_no = :queue`, { queue: queueNo });

@@ -29,6 +29,8 @@ const WALK = 2_000;
 /** How many are read at once at the start, and how often old attempts are removed. */
 const START_PAGE = 500;
 const EXPIRE_MS = 600_000;
+/** How often a node asks for work that it was not woken for: other nodes' wake-ups can be lost, a process's own can't. */
+const NET_MS = 20_000;
 
 /** What a subscription is made of, as the contract's shape has it. */
 export interface GivenSubscription {
@@ -120,7 +122,8 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const running = new Map<number, Running>();
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
-  let expiry: Cancel = () => {};
+  let stopped = false;
+  const timers = new Set<Cancel>();
 
   const run = (row: LaneRow): void => {
     const { id, queueNo } = row.subscription;
@@ -163,11 +166,19 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   };
   const setState = async (row: SubscriptionRow, state: "active" | "paused"): Promise<WireSubscription> =>
     changed(await store.run("setSubscriptionState", row.projectNo, row.id, state));
-  const expire = (): void => {
-    expiry = clock.after(EXPIRE_MS, () => {
-      store.run("expireAttempts").catch((err) => log.warn({ err }, "old attempts could not be removed"));
-      expire();
+  /** Calls `verb` again and again, `ms` apart, until the stop. */
+  const every = (ms: number, verb: () => Promise<unknown>, failed: string): void => {
+    const cancel = clock.after(ms, () => {
+      timers.delete(cancel);
+      verb()
+        .catch((err) => log.warn({ err }, failed))
+        .finally(() => every(ms, verb, failed));
     });
+    if (stopped) cancel();
+    else timers.add(cancel);
+  };
+  const wakeDue = async (): Promise<void> => {
+    for (const queueNo of await store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
   };
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));
@@ -187,11 +198,13 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
         for (const row of page.lanes) if (!running.has(row.subscription.queueNo)) run(row);
         after = page.next;
       }
-      expire();
+      every(EXPIRE_MS, () => store.run("expireAttempts"), "old attempts could not be removed");
+      if (store.engine === "postgres") every(NET_MS, wakeDue, "work without a wake-up could not be looked for");
     },
     async stop(graceMs) {
       for (const stop of stops) stop();
-      expiry();
+      stopped = true;
+      for (const cancel of timers) cancel();
       await dispatcher.stop(graceMs);
       pressure.close();
       await records.close();
