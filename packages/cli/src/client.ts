@@ -11,7 +11,7 @@ type Place = "organizationId" | "projectId";
 type Part<Name extends OperationName, Key extends "query" | "body"> = Input<Operations[Name]>[Key];
 type Params<Name extends OperationName> = Omit<Input<Operations[Name]>["params"], Place>;
 /** What a call is given: the path's own parameters side by side, and `query` and `body` as the contract has them. */
-export type CallInput<Name extends OperationName> = Params<Name> & { query?: Part<Name, "query">; body?: Part<Name, "body"> };
+type CallInput<Name extends OperationName> = Params<Name> & { query?: Part<Name, "query">; body?: Part<Name, "body"> };
 
 /** A request that the server refused: its code, message and request id. */
 export class ApiError extends CliError {
@@ -22,7 +22,7 @@ export class ApiError extends CliError {
   }
 }
 
-export interface ListInput {
+interface ListInput {
   params?: Record<string, string>;
   query?: Record<string, string | number | undefined>;
 }
@@ -43,7 +43,7 @@ function reason(error: unknown): string {
   const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : undefined;
   if (code === "ECONNREFUSED") return "nothing listens there";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "the name is not known";
-  return code ?? (error instanceof Error ? error.message : String(error));
+  return code ?? (cause instanceof Error ? cause.message : error instanceof Error ? error.message : String(error));
 }
 
 function problemOf(status: number, text: string): ApiError {

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -88,6 +88,30 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     expect(stderr).toContain(`Port ${port}`);
     expect(stderr).toContain(`--port ${port + 1}`);
     expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  it("A9, C10: the queues of millrace.yaml are there at the start, follow its changes, and survive a fault in it", async () => {
+    const cwd = newDirectory();
+    const declare = (text: string) => writeFileSync(join(cwd, "millrace.yaml"), text);
+    declare(`services:
+  queues:
+    orders: { visibilityTimeout: 2m, deadLetterQueue: orders-dead, maxAttempts: 4, concurrency: 5 }
+    orders-dead: { retention: 14d }
+`);
+    const server = kept(await startDev([], { cwd }));
+    const settings = async () => (await ask(server, "GET", `${queues}/orders`)).body;
+    expect(await settings()).toMatchObject({ visibilityTimeoutSeconds: 120, redrivePolicy: { maxReceiveCount: 4 } });
+    expect(server.stderr()).toContain("not applied by this version: services.queues.orders.concurrency");
+    declare("services:\n  queues:\n    orders: { visibilityTimeuot: 3m }\n");
+    await server.noted(/visibilityTimeuot: no such setting; did you mean visibilityTimeout\?/);
+    declare("services:\n  queues:\n    orders: { visibilityTimeout: 180, rateLimit: { count: 5, period: 1m } }\n");
+    await server.noted(/orders changed \(visibilityTimeoutSeconds, rateLimit\)/);
+    expect(await settings()).toMatchObject({ visibilityTimeoutSeconds: 180, rateLimit: { count: 5, periodSeconds: 60 } });
+    expect(await settings()).toMatchObject({ redrivePolicy: { maxReceiveCount: 4 } });
+    const { stderr } = await server.stop();
+    const again = kept(await startDev([], { cwd }));
+    expect(stderr).toContain("orders created");
+    expect(again.stderr()).not.toMatch(/created|changed/);
   });
 
   it("P26: with --virtual-clock the clock is moved over HTTP and leases follow; without it there is no such route", async () => {

@@ -76,7 +76,7 @@ export function createOutput(options: { json: boolean; out: Sink; err: Sink; env
     const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => clean(row[i] ?? "").length)));
     const last = widths.length - 1;
     const before = widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0);
-    const room = Math.max((out.columns ?? 80) - before, 12);
+    const room = Math.max((out.columns || 80) - before, 12);
     const drawn = new Table({
       head: headings.map((heading, i) => (i === last ? bold(heading) : bold(heading.padEnd(widths[i] ?? 0)))),
       chars: bare,

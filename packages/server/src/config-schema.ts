@@ -7,7 +7,7 @@ import { z } from "zod";
 import { parseBlock } from "./delivery/addresses.ts";
 
 /** What a setting carries besides its shape. `bound` completes the sentence "must be …". */
-export interface SettingMeta {
+interface SettingMeta {
   description: string;
   bound: string;
   /** The environment variable; `MILLRACE_` and the name in capitals unless it has an older name. */

@@ -7,6 +7,7 @@ import { createClient } from "../client.ts";
 import type { DevFile } from "../connection.ts";
 import { demoCurls, startDemo } from "../dev/demo.ts";
 import { rememberedKey, writeDevFile } from "../dev/dev-file.ts";
+import { followQueueFile } from "../dev/queue-file.ts";
 import { processOutput } from "../leaf.ts";
 import type { Output } from "../output.ts";
 import { addSettingFlags, configOf } from "../server-flags.ts";
@@ -73,7 +74,7 @@ export function declareDev(command: Command): void {
   command.action(async () => {
     const flags = command.opts<DevFlags>();
     const output = processOutput(flags.json === true);
-    const { config } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null } });
+    const { config, file: settingsFile } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null } });
     const apiKey = flags.apiKey ?? rememberedKey(config.data) ?? formatKey(new Uint8Array(randomBytes(32)));
     const clock = createClock();
     const place = { organization: "dev", project: "dev" };
@@ -85,18 +86,21 @@ export function declareDev(command: Command): void {
     writeDevFile(config.data, file);
     // before anything is printed: whoever waits for the line may send a signal at once
     let endDemo = async () => {};
+    let endFollowing = async () => {};
     const stopped = untilStopped(
       async () => {
+        await endFollowing();
         await endDemo();
         await server.close(config.shutdownGraceSeconds * 1000);
       },
       (text) => output.note(text),
     );
+    const client = createClient({ ...file });
+    endFollowing = await followQueueFile(client, settingsFile ?? "millrace.yaml", (text) => output.note(text));
     if (output.json) process.stdout.write(`${JSON.stringify(file)}\n`);
     else greet(output, file, config.data, flags.virtualClock === true);
 
     if (flags.demo) {
-      const client = createClient({ ...file });
       if (!output.json) {
         output.line("Try it yourself, from another terminal:");
         for (const line of demoCurls(client)) output.line(`  ${line}`);

@@ -7,7 +7,7 @@ import { ApiError, type Client } from "../client.ts";
 import type { Output } from "../output.ts";
 import { type DeliveredMessage, startReceiver } from "./receiver.ts";
 
-export const demoQueue = "demo";
+const demoQueue = "demo";
 const everyMs = 2000;
 /** Every so many orders the endpoint refuses one the first time, so that a retry is to be seen. */
 const refuseEvery = 5;
