@@ -52,6 +52,7 @@ interface Picked extends Grouped {
   body: Uint8Array;
 }
 interface Following extends Picked {
+  wanted_no: number;
   wanted: string;
   due_at: number;
   final_at: number | null;
@@ -164,7 +165,8 @@ async function pickNext(tx: Tx, portions: readonly Portion[], queues: ReadonlyMa
     asked.map(({ row }) => row),
   )) {
     const key = `${row.queue_no} ${row.wanted}`;
-    if (row.group_key !== row.wanted) continue;
+    // The seek runs on into the next group where a group ends.
+    if (row.queue_no !== row.wanted_no || row.group_key !== row.wanted) continue;
     const list = found.get(key);
     if (list === undefined) found.set(key, [row]);
     else list.push(row);

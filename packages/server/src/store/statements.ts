@@ -170,7 +170,7 @@ export const statements = {
   "claim.next": {
     kind: "select",
     params: { q: "int", g: "text", head: "bigint", n: "int" },
-    select: members(`${CLAIMED}, :g AS wanted, m.due_at, m.final_at, m.attributes, m.meta, m.body`, ":head", ":n"),
+    select: members(`${CLAIMED}, :q AS wanted_no, :g AS wanted, m.due_at, m.final_at, m.attributes, m.meta, m.body`, ":head", ":n"),
   },
   "claim.lease": {
     kind: "write",

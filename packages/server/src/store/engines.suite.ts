@@ -1,0 +1,103 @@
+/** For tests: engines of this thread over fresh databases, whose instants the test sets. */
+import { join } from "node:path";
+import { postgres, scratch } from "@millrace/testkit";
+import type { Db, Statements } from "../db/db.ts";
+import { openPostgres } from "../db/postgres.ts";
+import { openSqlite } from "../db/sqlite.ts";
+import { createEngine, type Engine } from "./engine.ts";
+import { migrate } from "./migrate.ts";
+import { forgetQueue } from "./queue-memory.ts";
+import { randomOf } from "./random.ts";
+import { statements as real } from "./statements.ts";
+import type { QueueSettings } from "./types.ts";
+
+/** A store without its batcher, at the instant `time.now`. `reopen` is a restart. */
+export interface TestEngine {
+  db: Db;
+  engine: Engine;
+  time: { now: number };
+  reopen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Opens a fresh database of one kind. `statements` may hold planted faults. */
+export async function testEngine(kind: "sqlite" | "postgres", statements: Statements = real): Promise<TestEngine> {
+  const time = { now: 1_000_000 };
+  const folder = scratch("store");
+  const path = join(folder.path, "store.db");
+  const url = kind === "postgres" ? await (await postgres()).fresh() : "";
+  const open = (): Db =>
+    kind === "sqlite"
+      ? openSqlite({ path, statements, now: () => time.now, relaxedSync: true })
+      : openPostgres({ url, statements, offset: () => 0, instant: () => time.now });
+  const test: TestEngine = {
+    db: open(),
+    engine: undefined as unknown as Engine,
+    time,
+    async reopen() {
+      await test.db.close();
+      test.db = open();
+      test.engine = createEngine(test.db, randomOf(time.now));
+    },
+    async close() {
+      await test.db.close();
+      folder.remove();
+    },
+  };
+  await migrate(test.db);
+  test.engine = createEngine(test.db, randomOf(1));
+  return test;
+}
+
+/** Q2's defaults. */
+export const defaults: QueueSettings = {
+  visibilityTimeoutMs: 60_000,
+  retentionMs: 345_600_000,
+  delayMs: 0,
+  maxAttempts: null,
+  deadLetter: null,
+  deadLetterNo: null,
+  retryBackoffMinMs: null,
+  retryBackoffMaxMs: null,
+  deduplicationWindowMs: 300_000,
+  contentBasedDeduplication: false,
+  concurrency: 100,
+  rateLimit: null,
+  groupConcurrency: 1,
+  maxBytes: null,
+  paused: false,
+  internal: false,
+};
+
+/** Puts a queue of number `no` there, or gives it other settings. */
+export async function putQueue(
+  db: Db,
+  no: number,
+  settings: Partial<QueueSettings>,
+  type: "standard" | "fifo" = "standard",
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    const project = { at: tx.now };
+    await tx.query("INSERT INTO organization (no, id, name, created_at) VALUES (1, 'o', 'o', :at) ON CONFLICT DO NOTHING", project);
+    await tx.query(
+      "INSERT INTO project (no, id, organization_no, name, created_at) VALUES (1, 'p', 1, 'p', :at) ON CONFLICT DO NOTHING",
+      project,
+    );
+    const text = JSON.stringify({ ...defaults, ...settings });
+    await tx.query(
+      `INSERT INTO queue (no, id, resource_name, project_no, environment, name, type, settings, dead_letter_no, source, created_at, updated_at)
+       VALUES (:no, :id, :id, 1, 'production', :id, :type, :text, NULL, 'api', :at, :at)
+       ON CONFLICT (no) DO UPDATE SET settings = excluded.settings`,
+      { no, id: `q${no}`, type, text, at: tx.now },
+    );
+    await forgetQueue(tx, no);
+  });
+}
+
+/** Takes a queue away, its messages left as they are. */
+export async function dropQueue(db: Db, no: number): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.query("DELETE FROM queue WHERE no = :no", { no });
+    await forgetQueue(tx, no);
+  });
+}
