@@ -286,6 +286,23 @@ export function messagesSuite(engine: Engine): void {
       expect((await faultOf(send("q", { body: "f" }))).code).toBe("backlog_full");
     });
 
+    it("a page of large messages ends early and goes on where it ended", async () => {
+      await create("q");
+      for (let i = 0; i < 30; i++) await send("q", { body: String(i).padEnd(250_000, "x") });
+      const sizes: number[] = [];
+      const seen: string[] = [];
+      let cursor: unknown;
+      do {
+        const query = { limit: "200", ...(cursor == null ? {} : { cursor }) };
+        const page = await world.call("PeekMessages", { queueId: "q" }, undefined, { query });
+        sizes.push(page.messages?.length as number);
+        for (const { body } of page.messages as { body: string }[]) seen.push(body.replaceAll("x", ""));
+        cursor = page.nextCursor;
+      } while (cursor != null);
+      expect(Math.max(...sizes)).toBe(20);
+      expect(seen).toEqual(Array.from({ length: 30 }, (_, i) => String(i)));
+    });
+
     it("Q15: a purge answers how many it removed, of all messages or of the dead ones", async () => {
       await create("q");
       await send("q", { body: "1" }, { body: "2" }, { body: "3", delaySeconds: 60 });
