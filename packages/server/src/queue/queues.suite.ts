@@ -105,6 +105,17 @@ export function queuesSuite(engine: Engine): void {
       expect((await world.call("GetQueue", { queueId: "orders" })).retryBackoffMinSeconds).toBeNull();
     });
 
+    it("Q19: a FIFO queue's groups go one message at a time, and no setting can change that", async () => {
+      const path = "groups.concurrency";
+      for (const concurrency of [2, null])
+        expect(await reject(create("f", { type: "fifo", groups: { concurrency } }))).toMatchObject({
+          code: "invalid_request",
+          details: { path },
+        });
+      expect((await create("f", { type: "fifo", groups: { concurrency: 1 } })).groups).toEqual({ concurrency: 1 });
+      expect((await reject(world.call("UpdateQueue", { queueId: "f" }, { groups: { concurrency: 5 } }))).code).toBe("invalid_request");
+    });
+
     it("Q13: a redrive policy names its queue in three ways, and null removes it with its limit", async () => {
       const dead = await create("dead");
       for (const deadLetterQueueId of [dead.id, dead.resourceName, "dead"]) {
@@ -209,6 +220,25 @@ export function queuesSuite(engine: Engine): void {
       expect(held.messages).toHaveLength(1);
       const settled = await world.room.messages.ack(queue as never, [held.messages[0]?.receipt as string]);
       expect(settled.results[0]).toMatchObject({ ok: false, code: "message_not_found" });
+    });
+
+    it("Q15: a large queue is gone at once, and its rows go in parts of a thousand, none left behind", async () => {
+      await create("large");
+      const queueNo = (await world.room.findQueue(world.projectNo, "large"))?.no as number;
+      const row = { queueNo, body: new Uint8Array(1), attributes: null, meta: null, groupKey: null, dedupId: null, delayMs: null };
+      await world.store.send(Array.from({ length: 2_500 }, () => row));
+      const rows = () => world.count(`SELECT count(*) AS n FROM message WHERE queue_no = ${queueNo}`);
+      await world.store.run("deleteQueue", queueNo);
+      expect(await world.store.send([row])).toEqual([{ refused: "queue_not_found" }]);
+      expect((await world.store.claim({ queueNo, batchSize: 10, batches: 1, leaseMs: null })).batches).toEqual([]);
+      const left = [await rows()];
+      while (await world.store.run("removeDeleted")) left.push(await rows());
+      expect(left).toEqual([2_500, 1_500, 500, 0]);
+      const removals = () => world.count(`SELECT count(*) AS n FROM queue_removal WHERE queue_no = ${queueNo}`);
+      expect(await removals()).toBe(1);
+      await world.pass(60_000);
+      await world.pass(30_000);
+      expect(await removals()).toBe(0);
     });
 
     it("Q16: a paused queue takes sends and settles but hands nothing out, and resuming answers who waits", async () => {
