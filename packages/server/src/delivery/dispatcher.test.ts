@@ -110,6 +110,30 @@ describe("the dispatcher", () => {
     expect(source.most).toBe(3);
   });
 
+  it("P13: slots that become free while a claim is under way are claimed for at once, never twice, and by two claims at most", async () => {
+    begin();
+    const source = new Source("a", 6, 60);
+    dispatcher.add(source);
+    await source.until(() => source.open.length === 6);
+    let go: () => void = () => {};
+    source.hold = new Promise((resolve) => {
+      go = resolve;
+    });
+    for (let ended = 1; ended <= 3; ended++) {
+      source.open[0]?.end();
+      await turn();
+    }
+    expect(source.asked).toEqual([6, 1, 1]);
+    go();
+    await source.until(() => source.open.length === 6);
+    while (source.work.length > 0 || source.open.length > 0) {
+      source.open[0]?.end();
+      await turn();
+    }
+    expect(source.most).toBe(6);
+    expect(source.released).toEqual([]);
+  });
+
   it("P13: work claimed while the limit shrank is given back, not started", async () => {
     begin();
     const source = new Source("a", 4, 4);

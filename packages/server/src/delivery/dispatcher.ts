@@ -10,6 +10,8 @@ import type { Lane, LaneSource } from "./lane.ts";
 
 /** Open deliveries of all lanes beyond which a lane gets one at most. */
 const MOST_OPEN = 4096;
+/** Claims of a lane under way at once: while one is, the slots that become free need not wait for its answer. */
+const MOST_CLAIMS = 2;
 /** Outcomes of a lane that wait for the store, per permitted request, beyond which it claims no more. */
 const UNSETTLED_PER_SLOT = 4;
 /** A lane that had work in the last `ACTIVE_MS` looks again after `SAFETY_MS`, should an event have been lost. */
@@ -36,7 +38,11 @@ export interface Dispatcher {
 interface Held extends Entry {
   inFlight: number;
   unsettled: number;
-  claiming: boolean;
+  /** Claims under way, and how many deliveries they asked for. */
+  claiming: number;
+  asked: number;
+  /** The last claim was filled: there is more. */
+  more: boolean;
   /** When there is something to claim. */
   dueAt: number;
   /** No claim before: the store failed, or answered nothing again and again. */
@@ -94,17 +100,18 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     });
   };
   const look = (held: Held): void => {
-    if (stopping || held.closed || held.claiming) return;
+    if (stopping || held.closed || held.claiming >= MOST_CLAIMS) return;
     const now = clock.now();
-    const at = Math.max(held.dueAt, held.notBefore);
+    const at = Math.max(held.more ? now : held.dueAt, held.notBefore);
     if (at > now) {
       if (at === Number.POSITIVE_INFINITY) due.remove(held);
       else due.put(held, at);
       return;
     }
-    const { start, inMs } = held.permit(held.inFlight);
+    const taken = held.inFlight + held.asked;
+    const { start, inMs } = held.permit(taken);
     const room = open < MOST_OPEN ? MOST_OPEN - open : held.unsettled === 0 ? 1 : 0;
-    const n = Math.min(start, room, UNSETTLED_PER_SLOT * (held.inFlight + start) - held.unsettled);
+    const n = Math.min(start, room, UNSETTLED_PER_SLOT * (taken + start) - held.unsettled - held.asked);
     if (n > 0) {
       due.remove(held);
       void held.claim(n);
@@ -113,7 +120,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     else due.remove(held);
   };
   const ended = (held: Held): void => {
-    if (held.unsettled === 0 && !held.claiming) for (const call of held.settled) call();
+    if (held.unsettled === 0 && held.claiming === 0) for (const call of held.settled) call();
     resting();
   };
   const idle = (): boolean => open === 0 && claiming === 0 && (stopping || dirty.size === 0);
@@ -154,7 +161,9 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     };
     const take = async (n: number): Promise<void> => {
       const { offset } = clock;
-      const { work, nextInMs } = await source.claim(n);
+      const { work, nextInMs } = await source.claim(n).finally(() => {
+        held.asked -= n;
+      });
       const now = clock.now();
       // The virtual clock was moved meanwhile: what the store said of the time to wait is of no use.
       if (clock.offset !== offset) held.dueAt = now;
@@ -163,8 +172,8 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       // A store that answers nothing and "now" is not asked in a circle.
       held.notBefore = held.empty > 2 ? now + Math.min(2 ** held.empty, 1000) : 0;
       if (work.length > 0) held.workedAt = now;
-      if (work.length >= n) held.dueAt = now;
-      else {
+      held.more = work.length >= n;
+      if (!held.more) {
         if (nextInMs !== null) held.dueAt = Math.min(held.dueAt, now + nextInMs);
         if (now - held.workedAt < ACTIVE_MS) held.dueAt = Math.min(held.dueAt, now + SAFETY_MS);
       }
@@ -183,7 +192,9 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       slot: -1,
       inFlight: 0,
       unsettled: 0,
-      claiming: false,
+      claiming: 0,
+      asked: 0,
+      more: false,
       dueAt: idle ? Number.POSITIVE_INFINITY : clock.now(),
       notBefore: 0,
       failures: 0,
@@ -193,7 +204,8 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       settled: new Set(),
       permit: (inFlight) => source.permit(inFlight),
       async claim(n) {
-        held.claiming = true;
+        held.claiming++;
+        held.asked += n;
         claiming++;
         held.dueAt = Number.POSITIVE_INFINITY;
         if (!(await guard(() => take(n)))) {
@@ -201,7 +213,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
           held.dueAt = now;
           held.notBefore = now + Math.min(BACKOFF_MS.first * 2 ** held.failures++, BACKOFF_MS.most);
         }
-        held.claiming = false;
+        held.claiming--;
         claiming--;
         mark(held);
         ended(held);
@@ -225,7 +237,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         held.closed = true;
         lanes.delete(held);
         due.remove(held);
-        if (held.unsettled > 0 || held.claiming) await new Promise<void>((resolve) => held.settled.add(resolve));
+        if (held.unsettled > 0 || held.claiming > 0) await new Promise<void>((resolve) => held.settled.add(resolve));
       },
     };
   }
