@@ -205,6 +205,18 @@ describe("exit codes", { timeout: 120_000 }, () => {
     expect([code, stderr]).toEqual([6, expect.stringContaining("millrace dev")]);
   });
 
+  it("A17: finds the only organization and project that the key reaches; where there are several it asks which", async () => {
+    const elsewhere = newDirectory();
+    const { secret } = await json<{ secret: string }>(["keys", "create", "narrow", "--allow", "queues.*"]);
+    await ask(server, "POST", "/v1/organizations", { name: "second" });
+    const list = (key: string) =>
+      runCommand(["queues", "list"], { cwd: elsewhere, env: { MILLRACE_URL: server.url, MILLRACE_API_KEY: key } });
+    expect((await list(secret)).code).toBe(0);
+    const { code, stderr } = await list(server.apiKey);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("Give --organization")]);
+    expect(stderr).toContain("dev, second");
+  });
+
   it("A5: a wrong key ends with 3", async () => {
     const { code, stderr } = await runCommand(["queues", "list"], { cwd: server.cwd, env: { MILLRACE_API_KEY: "mlr_wrong" } });
     expect(code).toBe(3);
