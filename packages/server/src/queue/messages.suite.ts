@@ -185,6 +185,39 @@ export function messagesSuite(engine: Engine): void {
       expect(only(await receive("q")).messageId).toBe(got.messageId);
     });
 
+    it("LEASE-02: on a FIFO queue a lapsed receipt is refused before anybody received again, and the message heads its group", async () => {
+      await create("f", { type: "fifo", visibilityTimeoutSeconds: 2 });
+      await send("f", { body: "1", groupId: "g" }, { body: "2", groupId: "g" });
+      const first = only(await receive("f"));
+      await world.pass(2000);
+      expect((await ack("f", first.receipt))[0]).toMatchObject({ ok: false, code: "receipt_mismatch" });
+      expect(only(await receive("f", { maxMessages: 10 }))).toMatchObject({ body: "1", receiveCount: 2 });
+      expect(await receive("f")).toEqual([]);
+    });
+
+    it("Q9, FIFO-01: nothing of a group is handed out while earlier ones are in flight, and other groups are", async () => {
+      await create("f", { type: "fifo" });
+      await send("f", { body: "1", groupId: "g" }, { body: "2", groupId: "g" });
+      const [one, two] = await receive("f", { maxMessages: 10 });
+      expect([one?.body, two?.body]).toEqual(["1", "2"]);
+      await send("f", { body: "3", groupId: "g" }, { body: "other", groupId: "h" });
+      expect((await receive("f", { maxMessages: 10 })).map(({ body }) => body)).toEqual(["other"]);
+      await ack("f", one?.receipt as string);
+      expect(await receive("f", { maxMessages: 10 })).toEqual([]);
+      await ack("f", two?.receipt as string);
+      expect(only(await receive("f", { maxMessages: 10 }))).toMatchObject({ body: "3", groupId: "g" });
+    });
+
+    it("LEASE-07: a delay longer than the lease is waited out, and then each message has one lease at a time", async () => {
+      await create("q", { visibilityTimeoutSeconds: 2 });
+      await send("q", { body: "x", delaySeconds: 1000 });
+      await world.pass(800_000);
+      for (let i = 0; i < 4; i++) expect(await receive("q")).toEqual([]);
+      await world.pass(200_000);
+      const answers = await Promise.all([1, 2, 3, 4].map(() => receive("q")));
+      expect(only(answers.flat()).receiveCount).toBe(1);
+    });
+
     it("LEASE-03: made-up receipts, another queue's and message ids are refused entry by entry, and nothing changes", async () => {
       await create("q");
       await create("other");
