@@ -69,6 +69,12 @@ describe("the request", () => {
     expect(Object.keys(parsed([grouped]).messages[0] ?? {})).toEqual(["messageId", "body", "attributes", "sentAt", "receiveCount"]);
   });
 
+  it("P6: sentAt is ISO 8601 with milliseconds, whatever was sent before it", () => {
+    const instants = [0, 7, 999, 1000, 1_760_374_960_042, 1_760_374_960_999, 1_760_374_961_000, 7, 253_402_300_799_999];
+    const sent = parsed(instants.map((sentAt) => message({ sentAt }))).messages;
+    expect(sent.map(({ sentAt }) => sentAt)).toEqual(instants.map((ms) => new Date(ms).toISOString()));
+  });
+
   it("P6: a body that is not UTF-8 goes as bodyBase64, in place of body", () => {
     for (const bytes of [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0x61, 0x80, 0x62]]) {
       const [sent] = parsed([message({ body: Uint8Array.from(bytes) })]).messages;

@@ -46,12 +46,25 @@ function bodyMember(body: Uint8Array): string {
   return `"body":${JSON.stringify(text)}`;
 }
 
+let second = Number.NaN;
+let secondText = "";
+
+/** ISO 8601 with milliseconds. Messages of a batch were often sent within one second, whose text is made once. */
+function iso(ms: number): string {
+  const whole = Math.floor(ms / 1000);
+  if (whole !== second) {
+    second = whole;
+    secondText = new Date(whole * 1000).toISOString().slice(0, -4);
+  }
+  return `${secondText}${String(ms - whole * 1000).padStart(3, "0")}Z`;
+}
+
 function messageJson(message: PushMessage, fifo: boolean): string {
   const attributes = message.attributes === null ? "{}" : JSON.stringify(message.attributes);
   const order = fifo ? `,"groupId":${JSON.stringify(message.groupKey)},"seq":"${message.seq}"` : "";
   return (
     `{"messageId":"${message.messageId}",${bodyMember(message.body)},"attributes":${attributes},` +
-    `"sentAt":"${new Date(message.sentAt).toISOString()}","receiveCount":${message.receives}${order}}`
+    `"sentAt":"${iso(message.sentAt)}","receiveCount":${message.receives}${order}}`
   );
 }
 

@@ -10,6 +10,7 @@ import type { Failure, ResolvedAddress } from "./egress.ts";
 import { failureOf } from "./failures.ts";
 import { skipInterim } from "./interim.ts";
 import type { Target } from "./target.ts";
+import { systemTrust } from "./trust.ts";
 
 /** The longest life of a connection, counted from the check of its address (P19). */
 export const maxAgeMs = 30_000;
@@ -48,9 +49,14 @@ export interface Agent {
 
 const endpointOf = (target: Target): string => `${target.scheme}://${target.authority}`;
 
-/** `ca`: the trusted authorities (PEM). `now`: monotonic milliseconds. */
+function trusting(ca: readonly string[] | undefined): SecureContext {
+  return createSecureContext({ ...(ca === undefined ? {} : { ca: [...ca] }), minVersion: "TLSv1.2" });
+}
+
+/** `ca`: the trusted authorities (PEM), those of the machine unless given; throws when they cannot be read. `now`: monotonic milliseconds. */
 export function createAgent({ ca, now }: { ca: readonly string[] | undefined; now: () => number }): Agent {
-  let secure: SecureContext | undefined;
+  // Those of the machine are many: read when first needed.
+  let secure = ca === undefined ? undefined : trusting(ca);
   const sockets = new Map<Socket, Connection | undefined>();
   const idle = new Map<string, Connection[]>();
   let idleCount = 0;
@@ -139,7 +145,7 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
         done(failure);
       };
       if (target.scheme === "https") {
-        secure ??= createSecureContext({ ...(ca === undefined ? {} : { ca: [...ca] }), minVersion: "TLSv1.2" });
+        secure ??= trusting(systemTrust());
         const servername = target.literal ? "" : target.host;
         socket = connectTls({ ...options, servername, secureContext: secure, ALPNProtocols: ["http/1.1"] });
       } else socket = connectTcp(options);

@@ -1,8 +1,10 @@
+import { writeFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { certificates, type Leaf, type Receiver, receiver } from "@millrace/testkit";
+import { certificates, type Leaf, type Receiver, receiver, scratch } from "@millrace/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import { attempts, authority, host, rawEndpoint, request } from "./attempt.fixture.ts";
+import { systemTrust } from "./trust.ts";
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -52,6 +54,20 @@ describe("TLS", () => {
     const endpoint = keep(await receiver({ tls: authority.issue(host) }));
     const { attempt } = keep(attempts({ ca: undefined }));
     expect(await attempt(request(`https://${host}:${endpoint.port}/`))).toMatchObject({ class: "tls" });
+  });
+
+  it("P20: the machine's trust store is the file that SSL_CERT_FILE names, or the system's; extra authorities add to it", async () => {
+    const { path: folder } = scratch("trust");
+    const other = certificates();
+    writeFileSync(`${folder}/system.pem`, authority.ca);
+    writeFileSync(`${folder}/extra.pem`, other.ca);
+    const ca = systemTrust({ SSL_CERT_FILE: `${folder}/system.pem`, NODE_EXTRA_CA_CERTS: `${folder}/extra.pem` });
+    const { attempt } = keep(attempts({ ca }));
+    for (const from of [authority, other]) {
+      const endpoint = keep(await receiver({ tls: from.issue(host) }));
+      expect(await attempt(request(`https://${host}:${endpoint.port}/`))).toMatchObject({ kind: "answer", status: 200 });
+    }
+    expect(systemTrust({ SSL_CERT_FILE: `${folder}/none.pem` })).toEqual(systemTrust({}));
   });
 
   it("P20, P21: an address opened by a block is called by a certificate for that address", async () => {

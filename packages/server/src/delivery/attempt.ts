@@ -15,7 +15,7 @@ export interface AttemptOptions {
   policy: EgressPolicy;
   /** The machine's name service unless given. */
   resolve?: Resolve;
-  /** Trusted certificate authorities (PEM); those built into Node unless given. */
+  /** Trusted certificate authorities (PEM); those of the machine unless given. */
   ca?: readonly string[];
   /** Monotonic real milliseconds. */
   now?: () => number;

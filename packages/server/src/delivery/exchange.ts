@@ -46,13 +46,14 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
   /** Drops what is under way: a dial, or the connection that carries the request. */
   let cancel: (() => void) | undefined;
   let body: AnswerBody | undefined;
+  let whole = false;
 
   const end = (result: Omit<Extract<DeliveryResult, { kind: "answer" }>, "durationMs"> | ({ kind: "failure" } & Failure)): void => {
     if (over) return;
     over = true;
     cancelDeadline();
     body?.close();
-    done({ ...result, durationMs: engine.now() - startedMs });
+    done({ ...result, durationMs: Math.round(engine.now() - startedMs) });
   };
   const fail = (failure: Failure): void => {
     const drop = cancel;
@@ -67,11 +68,15 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
     const vetted = await vet(target, engine.egress, engine.resolve);
     if (over) return;
     if ("failure" in vetted) return fail(vetted.failure);
-    cancel = engine.agent.dial(target, vetted.addresses, (result) => {
-      cancel = undefined;
-      if ("class" in result) fail(result);
-      else send(result, target);
-    });
+    try {
+      cancel = engine.agent.dial(target, vetted.addresses, (result) => {
+        cancel = undefined;
+        if ("class" in result) fail(result);
+        else send(result, target);
+      });
+    } catch (error) {
+      fail(failureOf(error));
+    }
   };
 
   const send = (connection: Connection, target: Target): void => {
@@ -97,22 +102,23 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
             written = true;
             connection.expect();
           },
-          onResponseStart(controller, code, given) {
+          onResponseStart(_controller, code, given) {
             if (over) return;
             if (code === 101) return fail({ class: "connection", message: "the endpoint changed the protocol" });
             if (code < 200) return;
             status = code;
             headers = given;
             // All of a success may decide; anything else, or what is too long by its own account, is kept for reading only.
-            const whole = code < 300 && !(Number(given["content-length"]) > maxAnswerBytes);
-            body = answerBody(engine.room, whole, {
+            whole = code < 300 && !(Number(given["content-length"]) > maxAnswerBytes);
+          },
+          onResponseData(controller, chunk) {
+            if (over) return;
+            body ??= answerBody(engine.room, whole, {
               pause: () => controller.pause(),
               // Never from within another answer's parser.
               resume: () => void setImmediate(() => controller.resume()),
             });
-          },
-          onResponseData(_controller, chunk) {
-            if (over || body === undefined || body.add(chunk)) return;
+            if (body.add(chunk)) return;
             const kept = body.take();
             end({ kind: "answer", status, headers, body: kept, truncated: true });
             engine.agent.drop(connection);

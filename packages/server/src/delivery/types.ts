@@ -18,7 +18,7 @@ export type DeliveryResult =
       kind: "answer";
       status: number;
       headers: Record<string, string | string[] | undefined>;
-      /** At most 1 MiB; `truncated` says that the endpoint sent more. */
+      /** All of a 2xx up to 1 MiB; of anything else the first 16 KiB. `truncated` says that the endpoint sent more. */
       body: Uint8Array;
       truncated: boolean;
       durationMs: number;
