@@ -1,7 +1,8 @@
 /*
  * A disk without a free block, for machines where no small file system can be mounted. Preloaded into a process (LD_PRELOAD), it lets
  * files under $FULL_DISK_PATH be overwritten but not grow while the file $FULL_DISK_FLAG exists: what would need a new block fails
- * with ENOSPC, and the free space that is reported is none.
+ * with ENOSPC, and the free space that is reported is none. SQLite's index of its log (-shm) is let be: it is cut and grown again, in
+ * blocks that a real disk would just have got back.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,6 +30,7 @@ static int on_disk(int fd) {
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (root == NULL || length <= 0) return 0;
   path[length] = 0;
+  if (length > 4 && strcmp(path + length - 4, "-shm") == 0) return 0;
   return strncmp(path, root, strlen(root)) == 0;
 }
 

@@ -1,8 +1,11 @@
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type PostgresServer, startPostgres } from "../postgres.ts";
 import { seed } from "./chance.ts";
 import { type MillraceProcess, millrace } from "./millrace-process.ts";
-import { rounds, struck } from "./strike.ts";
+import { rounds, type Struck, struck } from "./strike.ts";
+
+const plant = fileURLToPath(new URL("./answer-before-commit.mjs", import.meta.url));
 
 let database: PostgresServer;
 beforeAll(async () => {
@@ -10,8 +13,8 @@ beforeAll(async () => {
 });
 afterAll(() => database.stop());
 
-async function withServer<T>(use: (server: MillraceProcess) => Promise<T>): Promise<T> {
-  const server = await millrace({ databaseUrl: await database.fresh() });
+async function withServer<T>(use: (server: MillraceProcess) => Promise<T>, preload?: string): Promise<T> {
+  const server = await millrace({ databaseUrl: await database.fresh(), preload });
   await server.start();
   try {
     return await use(server);
@@ -20,24 +23,34 @@ async function withServer<T>(use: (server: MillraceProcess) => Promise<T>): Prom
   }
 }
 
-it("Q6, Q7, P23, CTRL-07: on PostgreSQL kill -9 of the server loses nothing and resurrects nothing", { timeout: 600_000 }, async () => {
-  const { violations, oddities, answered } = await withServer((server) =>
-    struck({
-      server,
-      rounds: rounds(6),
-      seed: seed(),
-      callsDuring: false,
-      countsSurvive: true,
-      waitForPushes: false,
-      async strike() {
-        await server.kill("SIGKILL");
-        await server.start();
-      },
-    }),
+const killed = (times: number, preload?: string): Promise<Struck> =>
+  withServer(
+    (server) =>
+      struck({
+        server,
+        rounds: times,
+        seed: seed(),
+        callsDuring: false,
+        countsSurvive: true,
+        waitForPushes: false,
+        async strike() {
+          await server.kill("SIGKILL");
+          await server.start({ MILLRACE_TEST_PLANT: "1" });
+        },
+      }),
+    preload,
   );
+
+it("Q6, Q7, P23, CTRL-07: on PostgreSQL kill -9 of the server loses nothing and resurrects nothing", { timeout: 600_000 }, async () => {
+  const { violations, oddities, answered } = await killed(rounds(5));
   expect(violations).toEqual([]);
   expect(oddities).toEqual([]);
   expect(answered).toBeGreaterThan(100);
+});
+
+it("the kill loop catches a server on PostgreSQL that answers before it commits", { timeout: 300_000 }, async () => {
+  const { violations } = await killed(2, plant);
+  expect(new Set(violations.map(({ rule }) => rule))).toContain("lost");
 });
 
 /** Asks until the probe answers so; the test's own deadline bounds it. */
@@ -56,7 +69,7 @@ it("Q6, A13, CTRL-06: PostgreSQL crashing under load loses nothing; readiness te
   const { violations } = await withServer((server) =>
     struck({
       server,
-      rounds: rounds(5),
+      rounds: rounds(4),
       seed: seed(),
       callsDuring: true,
       // A claim's commit is not waited for: a crash of the database may take it back, and the message comes again.

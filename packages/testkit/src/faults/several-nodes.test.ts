@@ -13,7 +13,7 @@ afterEach(async () => {
 });
 
 it("STORE-03: of eight servers started on one SQLite file one runs, seven refuse and say why, and the one goes on", {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const folder = scratch("shared");
   const servers = await Promise.all(Array.from({ length: 8 }, () => millrace({ data: join(folder.path, "data") })));
@@ -44,7 +44,7 @@ async function first(client: Api, queue: string): Promise<Received> {
 
 for (const minutes of [5, -5]) {
   it(`LEASE-08, A13: a node whose clock is ${minutes} minutes off judges leases, delays and due times by the database`, {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     const databaseUrl = await (await postgres()).fresh();
     const right = await millrace({ databaseUrl });
