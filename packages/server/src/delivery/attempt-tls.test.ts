@@ -58,13 +58,13 @@ describe("TLS", () => {
 
   it("P20: the machine's trust store is the file that SSL_CERT_FILE names, or the system's; extra authorities add to it", async () => {
     const { path: folder } = scratch("trust");
-    const other = certificates();
+    const own = authority.selfSigned(host);
     writeFileSync(`${folder}/system.pem`, authority.ca);
-    writeFileSync(`${folder}/extra.pem`, other.ca);
+    writeFileSync(`${folder}/extra.pem`, own.cert);
     const ca = systemTrust({ SSL_CERT_FILE: `${folder}/system.pem`, NODE_EXTRA_CA_CERTS: `${folder}/extra.pem` });
     const { attempt } = keep(attempts({ ca }));
-    for (const from of [authority, other]) {
-      const endpoint = keep(await receiver({ tls: from.issue(host) }));
+    for (const tls of [authority.issue(host), own]) {
+      const endpoint = keep(await receiver({ tls }));
       expect(await attempt(request(`https://${host}:${endpoint.port}/`))).toMatchObject({ kind: "answer", status: 200 });
     }
     expect(systemTrust({ SSL_CERT_FILE: `${folder}/none.pem` })).toEqual(systemTrust({}));
