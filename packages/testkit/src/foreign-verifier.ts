@@ -25,6 +25,8 @@ export interface ForeignReceiver {
   url: string;
   /** The ids of messages it handled, in order. */
   handled: readonly string[];
+  /** Resolves once it handled at least `count`. */
+  handledAtLeast(count: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -65,13 +67,14 @@ export async function ask(language: Language, questions: readonly Question[]): P
   return answers.map((answer) => answer === "true");
 }
 
-/** Starts the sample's endpoint on a free port. */
-export async function serve(language: Language, secrets: readonly string[]): Promise<ForeignReceiver> {
+/** Starts the sample's endpoint, on a free port unless given one. */
+export async function serve(language: Language, secrets: readonly string[], onPort = 0): Promise<ForeignReceiver> {
   const [file, args] = await command(language, "receiver");
-  const env = { ...process.env, PORT: "0", MILLRACE_SIGNING_SECRETS: secrets.join(",") };
+  const env = { ...process.env, PORT: String(onPort), MILLRACE_SIGNING_SECRETS: secrets.join(",") };
   const child: ChildProcess = spawn(file, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   process.once("exit", () => child.kill("SIGKILL"));
   const handled: string[] = [];
+  const waits = new Set<{ count: number; resolve: () => void }>();
   const port = await new Promise<string>((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => reject(new Error(`the ${language} sample ended with ${code}`)));
@@ -80,12 +83,15 @@ export async function serve(language: Language, secrets: readonly string[]): Pro
       const [word, ...rest] = line.split(" ");
       if (word === "listening") resolve(rest[1] ?? "");
       else if (word === "handled") handled.push(rest[0] ?? "");
+      for (const wait of waits) if (handled.length >= wait.count) wait.resolve();
     });
   });
   return {
     url: `http://127.0.0.1:${port}`,
     handled,
+    handledAtLeast: (count) => (handled.length >= count ? Promise.resolve() : new Promise((resolve) => waits.add({ count, resolve }))),
     async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const closed = once(child, "close");
       child.kill("SIGKILL");
       await closed;

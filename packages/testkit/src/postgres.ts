@@ -8,10 +8,10 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import pg from "pg";
+import { freePort } from "./free-port.ts";
 import { removeAtExit } from "./scratch.ts";
 
 /** How PostgreSQL is stopped: `fast` ends sessions cleanly, `immediate` crashes it so that it recovers at the next start. */
@@ -72,15 +72,6 @@ function owner(): Owner {
     }
   }
   throw new Error("PostgreSQL cannot run as root, and this system has neither a user `postgres` nor `nobody`.");
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }
 
 /** Starts a server of the caller's own, which it may crash and restart. Tests that only need a database share one: `postgres()`. */

@@ -5,9 +5,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { freePort } from "../free-port.ts";
 
 /** Where and how to run it. */
 export interface MillraceOptions {
@@ -41,16 +41,6 @@ const ordered = new WeakSet<ChildProcess>();
 process.once("exit", () => {
   for (const child of alive) child.kill("SIGKILL");
 });
-
-/** A port that nobody uses now. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 /** Prepares a server without starting it. It may deliver to loopback over http. */
 export async function millrace(options: MillraceOptions): Promise<MillraceProcess> {
