@@ -194,6 +194,7 @@ export function pushSuite(engine: Engine): void {
       expect((await push.status(id)).limit).toBe(1);
       const before = endpoint.requests.length;
       for (let step = 0; step < 20; step++) await push.pass(15_000);
+      await push.subscriptions.rest();
       // 1, 2, 4, 8, 16, then every 30 s: about 14 in five minutes, where ten at a time every second would be 3,000.
       expect(endpoint.requests.length - before).toBeGreaterThan(8);
       expect(endpoint.requests.length - before).toBeLessThan(20);
