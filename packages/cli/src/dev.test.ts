@@ -114,6 +114,16 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     expect(again.stderr()).not.toMatch(/created|changed/);
   });
 
+  it("A9: a second server on the same data, and a key that is too short, are refused with what to do", async () => {
+    const server = kept(await startDev());
+    const second = await runCommand(["dev", "--port", "0"], { cwd: server.cwd });
+    expect([second.code, second.stderr]).toEqual([1, expect.stringContaining("Stop it first")]);
+    expect(JSON.parse(readFileSync(join(server.cwd, ".millrace", "dev.json"), "utf8"))).toMatchObject({ url: server.url });
+    const short = await runCommand(["dev", "--port", "0", "--api-key", "short"], { cwd: newDirectory() });
+    expect([short.code, short.stderr]).toEqual([2, expect.stringContaining("8 to 200")]);
+    expect(short.stderr).not.toContain("got short");
+  });
+
   it("P26: with --virtual-clock the clock is moved over HTTP and leases follow; without it there is no such route", async () => {
     const server = kept(await startDev(["--virtual-clock"]));
     await ask(server, "POST", queues, { name: "orders" });

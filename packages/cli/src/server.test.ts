@@ -15,6 +15,17 @@ describe("millrace server", { timeout: 120_000 }, () => {
     expect(stdout + stderr).not.toContain("hunter2");
   });
 
+  it("A13: a database that is not there is told in a sentence, without its password", async () => {
+    const env = {
+      DATABASE_URL: "postgres://app:hunter2@127.0.0.1:9/millrace",
+      MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 5).toString("base64"),
+    };
+    const { code, stdout, stderr } = await runCommand(["server", "--port", "0", "--log-level", "silent"], { cwd: newDirectory(), env });
+    expect(code).toBe(1);
+    expect(stderr).toContain("database");
+    expect(stdout + stderr).not.toMatch(/hunter2|\n\s+at /);
+  });
+
   it("A10: a setting that cannot be used stops the start, naming setting, bound and source", async () => {
     const { code, stderr } = await runCommand(["server"], { cwd: newDirectory(), env: { MILLRACE_PORT: "70000", MILLRACE_PROT: "1" } });
     expect(code).toBe(2);

@@ -27,7 +27,8 @@ export async function start(options: Options, command: string): Promise<Running>
     if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
       throw new CliError(exitCode.failed, `${host} is no address of this machine.`, `Give another: ${command} --host 127.0.0.1.`);
     }
-    if (error instanceof Error && "details" in error) throw new CliError(exitCode.usage, error.message);
+    // a refusal of what was given, such as a key that is too short
+    if (error instanceof Error && "status" in error && error.status === 400) throw new CliError(exitCode.usage, error.message);
     throw error;
   }
 }
