@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readPushAnswer } from "@millrace/contract/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { answerBody, createRoom, maxAnswerBytes } from "./answer-body.ts";
-import { attempts, host, request } from "./attempt.fixture.ts";
+import { attempts, host, request } from "./loopback.suite.ts";
 
 /** An endpoint in a process of its own, so that its memory is not ours: 1 GiB of `{"failed":["…` for every request. */
 const endless = `

@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { certificates, type Leaf, type Receiver, receiver, scratch } from "@millrace/testkit";
 import { afterEach, describe, expect, it } from "vitest";
-import { attempts, authority, host, rawEndpoint, request } from "./attempt.fixture.ts";
+import { attempts, authority, host, rawEndpoint, request } from "./loopback.suite.ts";
 import { systemTrust } from "./trust.ts";
 
 const closing: (() => unknown)[] = [];

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { type Receiver, receiver, resolver } from "@millrace/testkit";
 import { afterEach, describe, expect, it } from "vitest";
-import { attempts, authority, handDeadline, host, loopback, type RawEndpoint, rawEndpoint, request } from "./attempt.fixture.ts";
+import { attempts, authority, handDeadline, host, loopback, type RawEndpoint, rawEndpoint, request } from "./loopback.suite.ts";
 import type { DeliveryResult } from "./types.ts";
 
 const closing: (() => unknown)[] = [];
@@ -19,7 +19,7 @@ const text = (result: DeliveryResult): string =>
   result.kind === "answer" ? Buffer.from(result.body).toString() : `${result.class}: ${result.message}`;
 
 describe("one request", () => {
-  it("P20, P22: goes out over TLS with SNI and Host of the name, the headers given and nothing that invites compression", async () => {
+  it("P20, P22, SIG-01: goes out over TLS with SNI and Host of the name, the headers given and nothing that invites compression", async () => {
     const endpoint = await serve({ tls: secure(), answer: { status: 202, headers: { "x-odd": "1" }, body: "fine" } });
     const { attempt } = keep(attempts());
     const body = new TextEncoder().encode("héllo 🎉");
@@ -333,6 +333,22 @@ describe("connections", () => {
     const first = await attempt(request(`http://${host}:${endpoint.port}/`));
     const second = await attempt(request(`http://${host}:${endpoint.port}/`));
     expect([text(first), text(second)]).not.toContain("forged");
+  });
+});
+
+describe("several addresses", () => {
+  it("P19: of the checked addresses one that answers is found, over http and TLS; when none does it is a connection failure", async () => {
+    // Nobody listens on loopback's third address.
+    const resolve = resolver({ [host]: ["127.0.0.3", "127.0.0.1"] });
+    const { attempt } = keep(attempts({ resolve }));
+    for (const endpoint of [await serve(), await serve({ tls: secure() })]) {
+      const url = `${endpoint.url.split(":")[0]}://${host}:${endpoint.port}/`;
+      expect(await attempt(request(url))).toMatchObject({ kind: "answer", status: 200 });
+      await endpoint.close();
+      const gone = await attempt(request(url));
+      expect(gone).toMatchObject({ kind: "failure", class: "connection" });
+      expect(text(gone)).not.toContain("127.0");
+    }
   });
 });
 

@@ -42,7 +42,7 @@ export function createAttempt(options: AttemptOptions): Attempts {
     now,
     after: options.after ?? afterRealTime,
     agent: createAgent({ ca: options.ca, now }),
-    resolve: options.resolve ?? systemResolve((hostname) => egress.hosts.has(hostname)),
+    resolve: options.resolve ?? systemResolve((hostname) => egress.hosts.has(hostname), now),
     targets: new LRUCache<string, Target | Fault>({ max: 10_000 }),
     room: createRoom(),
   };

@@ -26,6 +26,9 @@ export interface Failure {
 /** More addresses than any honest name has. */
 const maxAddresses = 256;
 
+/** How long the name servers of the machine are taken for granted. */
+const serversForMs = 60_000;
+
 /** What a name service answers when it has no answer; anything else that a resolver throws is a fault of the guard. */
 const dnsCodes: ReadonlySet<unknown> = new Set([
   "ENOTFOUND",
@@ -78,16 +81,22 @@ export async function vet(
 
 /**
  * The machine's name service. Names that `named` knows (those an operator opened) may stand in its hosts file and are looked up as any
- * program does; all others are asked of DNS alone, without a thread that a slow answer could hold.
+ * program does; all others are asked of DNS alone, without a thread that a slow answer could hold. `now`: monotonic milliseconds.
  */
-export function systemResolve(named: (hostname: string) => boolean): Resolve {
-  const dns = new Resolver({ timeout: 3000, tries: 2 });
+export function systemResolve(named: (hostname: string) => boolean, now: () => number): Resolve {
+  // A resolver knows the name servers of the moment it was made; made anew now and then, it follows a machine that changes networks.
+  let dns = new Resolver({ timeout: 3000, tries: 2 });
+  let madeMs = now();
   return async (hostname) => {
     if (named(hostname)) {
       return (await lookup(hostname, { all: true, verbatim: true })).map(({ address, family }) => ({
         address,
         family: family === 6 ? 6 : 4,
       }));
+    }
+    if (now() - madeMs > serversForMs) {
+      dns = new Resolver({ timeout: 3000, tries: 2 });
+      madeMs = now();
     }
     const [four, six] = await Promise.allSettled([dns.resolve4(hostname), dns.resolve6(hostname)]);
     const found: ResolvedAddress[] = [];

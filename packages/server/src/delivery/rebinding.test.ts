@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { receiver, resolver } from "@millrace/testkit";
 import { afterAll, describe, expect, it } from "vitest";
-import { attempts, authority, host, request } from "./attempt.fixture.ts";
+import { attempts, authority, host, request } from "./loopback.suite.ts";
 
 const namespace = `millrace-${process.pid}`;
 const outerAddress = "93.184.216.34";
@@ -49,7 +49,7 @@ describe("a name that leads elsewhere when it is dialled than when it was checke
   it.skipIf(!possible)(
     "P19, SSRF-04: in a network of its own, with nothing opened, 1,000 deliveries never reach an inner address",
     async () => {
-      const script = fileURLToPath(new URL("./rebinding.fixture.ts", import.meta.url));
+      const script = fileURLToPath(new URL("./rebinding.suite.ts", import.meta.url));
       const node = [process.execPath, "--import", "tsx", "--conditions=@millrace/source", script];
       const { stdout } = await promisify(execFile)(
         "ip",
