@@ -15,7 +15,7 @@ describe("millrace server", { timeout: 120_000 }, () => {
     expect(stdout + stderr).not.toContain("hunter2");
   });
 
-  it("A13: a database that is not there is told in a sentence, without its password", async () => {
+  it("A10: a database that is not there is told in a sentence, without its password", async () => {
     const env = {
       DATABASE_URL: "postgres://app:hunter2@127.0.0.1:9/millrace",
       MILLRACE_ENCRYPTION_KEY: Buffer.alloc(32, 5).toString("base64"),
