@@ -68,7 +68,7 @@ export function declareDev(command: Command): void {
     .option("--json", "print one line of JSON when ready, and nothing else")
     .addHelpText(
       "after",
-      "\nExamples:\n  $ millrace dev\n  $ millrace dev --demo\n  $ millrace dev --port 0 --data /tmp/try --json\n  $ millrace dev --virtual-clock",
+      "\nExamples:\n  $ millrace dev\n  $ millrace dev --demo\n  $ millrace dev --port 0 --data ./try --json\n  $ millrace dev --virtual-clock",
     );
   addSettingFlags(command, serverOnly);
   command.action(async () => {
