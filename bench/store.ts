@@ -122,9 +122,10 @@ async function prepare(scenario: Scenario): Promise<OpenStore> {
 
 const percentile = (list: number[], p: number) => [...list].sort((a, b) => a - b)[Math.floor(list.length * p)]?.toFixed(1) ?? "-";
 
-async function run(store: OpenStore, scenario: Scenario): Promise<{ rate: number; send: number[]; claim: number[] }> {
+async function run(store: OpenStore, scenario: Scenario): Promise<{ rate: number; cpu: number; send: number[]; claim: number[] }> {
   const end = performance.now() + SECONDS * 1000;
   const begun = performance.now();
+  const cpuBefore = process.cpuUsage();
   const send: number[] = [];
   const claim: number[] = [];
   const queues = scenario.queues ?? 1;
@@ -181,7 +182,8 @@ async function run(store: OpenStore, scenario: Scenario): Promise<{ rate: number
   };
   await Promise.all([...Array.from({ length: isPostgres ? 256 : 16 }, producer), ...Array.from({ length: isPostgres ? 8 : 16 }, consumer)]);
   if (bad > 0) console.log(`${bad} acknowledgements were refused`);
-  return { rate: acked / ((performance.now() - begun) / 1000), send, claim };
+  const cpu = process.cpuUsage(cpuBefore);
+  return { rate: acked / ((performance.now() - begun) / 1000), cpu: (cpu.user + cpu.system) / acked, send, claim };
 }
 
 for (const [name, scenario] of Object.entries(scenarios)) {
@@ -192,7 +194,7 @@ for (const [name, scenario] of Object.entries(scenarios)) {
   runs.sort((a, b) => a.rate - b.rate);
   const median = runs[Math.floor(RUNS / 2)] as (typeof runs)[number];
   console.log(
-    `${store.engine} | ${name} | ${Math.round(median.rate)} msgs/s | claim p50 ${percentile(median.claim, 0.5)} p99 ${percentile(median.claim, 0.99)} ms` +
+    `${store.engine} | ${name} | ${Math.round(median.rate)} msgs/s | ${median.cpu.toFixed(0)} µs of CPU each | claim p50 ${percentile(median.claim, 0.5)} p99 ${percentile(median.claim, 0.99)} ms` +
       ` | send p99 ${percentile(median.send, 0.99)} ms | runs ${runs.map(({ rate }) => Math.round(rate)).join(" ")}`,
   );
   await store.close();

@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { forgetQueue } from "./queue-memory.ts";
+import { regroup } from "./regroup.ts";
 import type { QueueRow, QueueSettings } from "./types.ts";
 
 /** A new queue; id and resource name are drawn by the caller. */
@@ -136,6 +137,7 @@ async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): 
     deadLetterNo: linkOf(queue.settings),
   });
   await forgetQueue(tx, no);
+  if (before.settings.groupConcurrency !== queue.settings.groupConcurrency) await regroup(tx, no, queue.settings.groupConcurrency);
   if (before.settings.paused && !queue.settings.paused) tx.ready(no, tx.now);
   return queue;
 }

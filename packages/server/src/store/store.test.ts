@@ -1,0 +1,4 @@
+import { storeSuite } from "./store.suite.ts";
+
+storeSuite("sqlite");
+storeSuite("postgres");
