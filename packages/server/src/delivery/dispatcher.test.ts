@@ -168,8 +168,24 @@ describe("the dispatcher", () => {
     begin();
     const sources = Array.from({ length: 10_000 }, (_, i) => new Source(String(i), 10, 0));
     const before = process.memoryUsage().heapUsed;
+    let asked = 0;
+    let most = 0;
+    for (const source of sources) {
+      source.hold = new Promise((resolve) => {
+        source
+          .until(() => source.asked.length > 0)
+          .then(async () => {
+            most = Math.max(most, ++asked);
+            await turn();
+            asked--;
+            resolve();
+          });
+      });
+    }
     const lanes = sources.map((source) => dispatcher.add(source));
-    await turn();
+    await dispatcher.rest();
+    // They do not all ask at once.
+    expect(most).toBe(256);
     for (let i = 0; i < 20; i++) {
       clock.advance(3_600_000);
       await turn();

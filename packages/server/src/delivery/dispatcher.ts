@@ -12,6 +12,8 @@ import type { Lane, LaneSource } from "./lane.ts";
 const MOST_OPEN = 4096;
 /** Claims of a lane under way at once: while one is, the slots that become free need not wait for its answer. */
 const MOST_CLAIMS = 2;
+/** Claims of all lanes under way at once; others wait their turn, so that a start with many lanes doesn't flood the store. */
+const MOST_CLAIMS_OF_ALL = 256;
 /** Outcomes of a lane that wait for the store, per permitted request, beyond which it claims no more. */
 const UNSETTLED_PER_SLOT = 4;
 /** A lane that had work in the last `ACTIVE_MS` looks again after `SAFETY_MS`, should an event have been lost. */
@@ -92,9 +94,12 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     flushing = true;
     setImmediate(() => {
       flushing = false;
-      const marked = [...dirty];
-      dirty.clear();
-      for (const each of marked) look(each);
+      for (const each of dirty) {
+        // The rest is looked at, in order, as claims end.
+        if (claiming >= MOST_CLAIMS_OF_ALL) break;
+        dirty.delete(each);
+        look(each);
+      }
       arm();
       resting();
     });
