@@ -62,6 +62,7 @@ for (const [language, skipped] of samples) {
         const { signingSecret } = await client.call<{ signingSecret: string }>("POST", `/subscriptions/${subscription.id}/rotate-secret`);
         const more = await sendAll();
         await first.handledAtLeast(ids.length + more.length);
+        await acknowledged(queue.id);
         await first.stop();
 
         const second = await serve(language, [signingSecret], port);
