@@ -1,4 +1,4 @@
-// Writes spec/openapi.json from the contract: npx tsx --conditions=@millrace/source scripts/write-openapi.ts
+// Writes spec/openapi.json from the contract: npm run openapi
 import { readFileSync, writeFileSync } from "node:fs";
 import { createOpenapi } from "../packages/server/src/http/openapi.ts";
 

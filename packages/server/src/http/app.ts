@@ -44,7 +44,7 @@ export interface AppLimits {
 }
 
 /** Generous to slow lines, deadly to slow-loris. */
-export const defaultLimits: AppLimits = {
+const defaultLimits: AppLimits = {
   maxConnections: 10_000,
   requestTimeoutMs: 60_000,
   headersTimeoutMs: 15_000,

@@ -110,7 +110,7 @@ function demandWellFormed(root: unknown): void {
 
 const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 /** Whether `text` has no lone surrogate. */
-export const isWellFormed = (text: string): boolean => !LONE.test(text);
+const isWellFormed = (text: string): boolean => !LONE.test(text);
 
 /** The value of a body. `undefined` for an empty one. Throws `invalid_json` with the position, or `invalid_request` with the path. */
 export function readJson(bytes: Uint8Array): unknown {

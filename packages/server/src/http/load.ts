@@ -26,7 +26,7 @@ export const UNTOLD_BYTES = 4 * 1024 * 1024;
 const LOOK_EVERY_MS = 250;
 
 /** The vitals of this process. */
-export function processVitals(): { read: () => Vitals; close: () => void } {
+function processVitals(): { read: () => Vitals; close: () => void } {
   const delays = monitorEventLoopDelay({ resolution: 20 });
   delays.enable();
   return {

@@ -19,7 +19,7 @@ interface Documented {
 describe("the OpenAPI document", () => {
   const document = createOpenapi(version) as { openapi: string; paths: Record<string, Record<string, Documented>>; security: unknown };
 
-  it("A1: spec/openapi.json is what the server serves (npx tsx scripts/write-openapi.ts writes it)", () => {
+  it("A1: spec/openapi.json is what the server serves (npm run openapi writes it)", () => {
     expect(JSON.parse(readFileSync(new URL("spec/openapi.json", root), "utf8"))).toEqual(JSON.parse(JSON.stringify(document)));
   });
 

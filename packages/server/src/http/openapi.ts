@@ -48,7 +48,7 @@ const whenIdempotent: readonly ErrorCode[] = ["idempotency_conflict", "idempoten
 const takesBody = (operation: Operation): boolean => operation.body.def.type !== "undefined";
 
 /** Every code that an operation may answer. */
-export function errorsOf(operation: Operation): ErrorCode[] {
+function errorsOf(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...always, ...operation.errors]);
   if (operation.permission !== null) codes.add("permission_denied");
   if (takesBody(operation)) for (const code of withBody) codes.add(code);

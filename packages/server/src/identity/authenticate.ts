@@ -12,7 +12,7 @@ import { isToken, readToken } from "./token.ts";
 import type { Vault } from "./vault.ts";
 
 /** How long another process's deletion of a key may go unnoticed here, in milliseconds. */
-export const KEY_MEMORY_MS = 5_000;
+const KEY_MEMORY_MS = 5_000;
 const LAST_USED_STEP_MS = 60_000;
 
 /** A key as the authenticator knows it; times by this process's clock. */

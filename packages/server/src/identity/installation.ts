@@ -8,7 +8,7 @@ import type { OrganizationRow, ProjectRow, Statement } from "./caller.ts";
 import { formatKey, hashKey } from "./key-text.ts";
 
 /** All rights, everywhere the key reaches. */
-export const allRights: readonly Statement[] = [{ allow: ["*"], on: ["*"] }];
+const allRights: readonly Statement[] = [{ allow: ["*"], on: ["*"] }];
 
 /** A key that an operator chose instead of having one made. */
 const GIVEN = /^[\x21-\x7e]{8,200}$/;

@@ -12,7 +12,7 @@ import type { Caller, OrganizationRow, ProjectRow } from "./caller.ts";
 import { authorize } from "./rules.ts";
 
 /** How long a project that a key reached is remembered, in milliseconds. */
-export const PROJECT_MEMORY_MS = 5_000;
+const PROJECT_MEMORY_MS = 5_000;
 /** References that are not names: a UUID or a resource name. Nobody can guess them. */
 const NOT_A_NAME = /^(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|que_[a-z0-9]{12})$/i;
 

@@ -2,7 +2,15 @@
  * Who may do what, decided from text alone (A5, A6): the one place where statements are read. Denied unless a statement allows.
  * `*` in a pattern stands for any run of characters, `/` and `.` included; everything else stands for itself.
  */
-import type { Caller, Statement } from "./caller.ts";
+/** What is read of a caller and of a key to be made: see `Caller`. */
+interface Rights {
+  within: string | null;
+  statements: readonly Grant[];
+}
+interface Grant {
+  allow: readonly string[];
+  on: readonly string[];
+}
 
 /** What `authorize` decides: `hidden` is answered as "not found", `denied` as a 403 naming the permission. */
 export type Verdict = "allowed" | "denied" | "hidden";
@@ -47,7 +55,7 @@ const inside = (resource: string, container: string): boolean => resource === co
  * Decides on one resource (`acme`, `acme/shop`, `acme/shop/queues/orders`). A key sees a resource when a statement names it or
  * anything inside it; what it sees but may not do is `denied`. `permission` `null` asks only whether the key sees it.
  */
-export function authorize(caller: Pick<Caller, "within" | "statements">, permission: string | null, resource: string): Verdict {
+export function authorize(caller: Rights, permission: string | null, resource: string): Verdict {
   const { within, statements } = caller;
   const reachable = within === null || inside(resource, within);
   if (permission !== null && reachable) {
@@ -67,7 +75,7 @@ const covers = (outer: string, inner: string): boolean => matches(outer, inner.r
  * The first permission pattern of `given` that `caller` itself does not hold everywhere `given` would hold it, or `null`: nobody can
  * hand out more than they have. `within` is the project of the new key, so that `*` means that project.
  */
-export function exceeds(caller: Pick<Caller, "within" | "statements">, given: readonly Statement[], within: string): string | null {
+export function exceeds(caller: Rights, given: readonly Grant[], within: string): string | null {
   for (const { allow, on } of given) {
     const targets = on.flatMap((pattern) => (pattern === "*" ? [within, `${within}/*`] : [pattern]));
     for (const permission of allow) {
