@@ -89,6 +89,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       version,
       log: logger,
       recordAttempts: config.recordAttempts,
+      setSendShare: store.setSendShare,
     });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     const authenticator = createAuthenticator({
