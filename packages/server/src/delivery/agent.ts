@@ -47,8 +47,6 @@ export interface Agent {
   close(): void;
 }
 
-const endpointOf = (target: Target): string => `${target.scheme}://${target.authority}`;
-
 function trusting(ca: readonly string[] | undefined): SecureContext {
   return createSecureContext({ ...(ca === undefined ? {} : { ca: [...ca] }), minVersion: "TLSv1.2" });
 }
@@ -97,7 +95,7 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
       socket,
       bornMs,
       reused: false,
-      endpoint: endpointOf(target),
+      endpoint: target.endpoint,
       expect: skipInterim(socket),
     };
     // After the client's own listener, which names the cause to a request under way.
@@ -113,12 +111,13 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
       return sockets.size;
     },
     idle(target) {
-      const list = idle.get(endpointOf(target));
+      const list = idle.get(target.endpoint);
       if (list === undefined) return undefined;
       for (;;) {
-        const connection = list.at(-1);
+        const connection = list.pop();
+        if (list.length === 0) idle.delete(target.endpoint);
         if (connection === undefined) return undefined;
-        forget(connection);
+        idleCount -= 1;
         if (!connection.socket.destroyed && now() - connection.bornMs < maxAgeMs) return connection;
         drop(connection);
       }

@@ -26,6 +26,8 @@ export interface Target {
   authority: string;
   /** Path and query. */
   path: string;
+  /** Scheme and authority: what may share a connection. */
+  endpoint: string;
 }
 
 /** A policy made ready for use. */
@@ -123,14 +125,16 @@ export function readTarget(url: string, policy: EgressPolicy): Target {
   } else checkName(host, hostNamed, egress, no);
 
   const shownHost = bracketed ? `[${host}]` : host;
+  const authority = port === own ? shownHost : `${shownHost}:${port}`;
   return {
     scheme,
     host,
     port,
     literal,
     hostNamed,
-    authority: port === own ? shownHost : `${shownHost}:${port}`,
+    authority,
     path: parsed.pathname + parsed.search,
+    endpoint: `${scheme}://${authority}`,
   };
 }
 
