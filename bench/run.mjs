@@ -14,7 +14,7 @@ import * as idle from "./figures/6-idle.mjs";
 import * as latency from "./figures/8-latency.mjs";
 import * as fifo from "./figures/9-fifo.mjs";
 import { createBench } from "./parts/bench.mjs";
-import { machineFacts } from "./parts/machine.mjs";
+import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
 const figures = [single, tens, push, backlog, idle, latency, fifo];
@@ -46,6 +46,7 @@ const postgresSettings = {
 };
 
 const rows = [];
+const before = machineState();
 let postgresVersion = null;
 for (const engine of engines) {
   const postgres = engine === "postgres" ? await startDatabase() : null;
@@ -85,8 +86,11 @@ for (const engine of engines) {
 }
 
 const facts = machineFacts(postgresVersion);
+const after = machineState();
 if (options.json)
-  console.log(JSON.stringify({ facts, options, rows, methods: chosen.map(({ number, method }) => ({ number, method })) }, null, 2));
+  console.log(
+    JSON.stringify({ facts, before, after, options, rows, methods: chosen.map(({ number, method }) => ({ number, method })) }, null, 2),
+  );
 else {
   const described = Object.entries(facts).map(([name, value]) => `${name} ${value}`);
   console.log(`\n${described.join(" · ")}`);

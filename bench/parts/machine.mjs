@@ -1,7 +1,8 @@
 /** Facts about the machine, and what processes use of it. Linux tells through /proc; elsewhere `ps` does. */
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { cpus, totalmem } from "node:os";
+import { closeSync, existsSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { cpus, loadavg, tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
 
 const TICKS = 100;
 
@@ -16,6 +17,25 @@ export function machineFacts(postgresVersion) {
     node: process.version,
     ...(postgresVersion === null ? {} : { postgres: postgresVersion }),
   };
+}
+
+/**
+ * What else was going on: the load average that the run began with, and how often a second an append of 16 KiB can be flushed. On a
+ * machine that is busy otherwise the absolute figures say little.
+ */
+export function machineState() {
+  const home = mkdtempSync(join(tmpdir(), "millrace-bench-disk-"));
+  const file = openSync(join(home, "log"), "a");
+  const block = Buffer.alloc(16_384, 1);
+  const end = performance.now() + 1000;
+  let flushes = 0;
+  for (; performance.now() < end; flushes += 1) {
+    writeSync(file, block);
+    fdatasyncSync(file);
+  }
+  closeSync(file);
+  rmSync(home, { recursive: true });
+  return { loadAverage: Number((loadavg()[0] ?? 0).toFixed(2)), flushesPerSecond: flushes };
 }
 
 /** CPU time that a process has used so far, all its threads, in milliseconds. */
