@@ -103,7 +103,7 @@ const LEARNED = "LEARNED";
 const names: Record<string, string[]> = {
   organizationId: ["acme", "acme", "acme", "globex"],
   projectId: ["fuzz", "fuzz", "fuzz", "gone"],
-  queueId: ["orders", "fifo", "dlq"],
+  queueId: ["orders", "fifo", "dlq", "fresh"],
   subscriptionId: [LEARNED],
   redriveId: [LEARNED],
   keyId: [LEARNED],
@@ -142,7 +142,7 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
       Object.fromEntries(parameters.filter((each) => each.in === "query").map(({ name, schema }) => [name, fitting(schema)])),
       { requiredKeys: [] },
     );
-    const example = bodyExamples[operationId];
+    const example = operationId === "CreateQueue" ? { name: "fresh", paused: true } : bodyExamples[operationId];
     const body =
       requestBody === undefined
         ? fc.constant(undefined)
