@@ -88,7 +88,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
     return503OnClosing: false,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
-    http: { maxHeaderSize: limits.maxHeaderBytes, connectionsCheckingInterval: 5_000 },
+    http: { maxHeaderSize: limits.maxHeaderBytes, connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs) },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, "unread"),
     frameworkErrors: (error, request, reply) => {
       protect(request, reply);

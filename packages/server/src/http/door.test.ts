@@ -19,10 +19,10 @@ const send = (json: unknown) => door.shop("/queues/orders/messages", { json });
 const body = '{"n":12345678901234567890, "a":1e400,  "a":2}';
 
 /** Sends bytes on a socket of its own; answers all that comes back until the server closes it. */
-function rawExchange(text: string): Promise<string> {
+function rawExchange(text: string, port = door.port): Promise<string> {
   return new Promise((resolve, reject) => {
     let back = "";
-    const socket = connect(door.port, "127.0.0.1", () => socket.write(text));
+    const socket = connect(port, "127.0.0.1", () => socket.write(text));
     socket.setEncoding("utf8");
     socket.on("data", (chunk: string) => {
       back += chunk;
@@ -196,6 +196,15 @@ describe("connections", () => {
     expect(nonsense).toMatch(/^HTTP\/1.1 400 [\s\S]*"code":"invalid_request"/);
     const large = await rawExchange(`GET /healthz HTTP/1.1\r\nHost: x\r\nA: ${"x".repeat(20_000)}\r\n\r\n`);
     expect(large).toMatch(/^HTTP\/1.1 431 /);
+  });
+
+  it("A4: a client that sends its headers or its body too slowly is cut off with a 408", async () => {
+    const hasty = await openDoor("sqlite", { limits: { headersTimeoutMs: 100, requestTimeoutMs: 200 } });
+    const head = `POST /v1/organizations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${hasty.apiKey}\r\n`;
+    expect(await rawExchange(head, hasty.port)).toMatch(/^HTTP\/1.1 408 [\s\S]*"code":"invalid_request"/);
+    const slow = `${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+    expect(await rawExchange(slow, hasty.port)).toMatch(/^HTTP\/1.1 408 /);
+    await hasty.close();
   });
 
   it("A2: a truncated body gets no effect and no 5xx", async () => {
