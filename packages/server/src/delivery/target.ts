@@ -83,7 +83,8 @@ export function checkTarget(url: string, policy: EgressPolicy): void {
 /** Checks a target and takes it apart. Throws like `checkTarget`. */
 export function readTarget(url: string, policy: EgressPolicy): Target {
   const egress = egressOf(policy);
-  const shown = url.replace(/\/\/[^/?#]*@/, "//");
+  // Whatever stands before an @ may be a password.
+  const shown = url.slice(url.lastIndexOf("@") + 1);
   const no = (bound: string): Fault => refuse(bound, shown);
 
   if (url.length > maxUrlLength) throw no(`at most ${maxUrlLength.toLocaleString("en")} characters`);
