@@ -62,7 +62,11 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
   const config = { connectionString: options.url, options: SESSION, types, connectionTimeoutMillis: CONNECT_MS, keepAlive: true };
   const hotPool = new pg.Pool({ ...config, max: options.hotConnections ?? 4 });
   const coldPool = new pg.Pool({ ...config, max: options.coldConnections ?? 4 });
-  for (const pool of [hotPool, coldPool]) pool.on("error", () => {});
+  for (const pool of [hotPool, coldPool]) {
+    // A connection that breaks fails the query under way; the event itself must end nothing.
+    pool.on("error", () => {});
+    pool.on("connect", (client) => client.on("error", () => {}));
+  }
   const hot = new Map<string, PostgresStatement>();
   const cold = new Map<string, { name: string | undefined; text: string; names: string[] }>();
   const memory = createMemory();
