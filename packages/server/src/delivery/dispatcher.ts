@@ -55,7 +55,7 @@ interface Held extends Entry {
   closed: boolean;
   permit(inFlight: number): { start: number; inMs: number | null };
   claim(n: number): Promise<void>;
-  settled: Set<() => void>;
+  settled: (() => void)[] | undefined;
 }
 
 /** `report` hears of what a source threw; it must not throw itself. */
@@ -125,7 +125,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     else due.remove(held);
   };
   const ended = (held: Held): void => {
-    if (held.unsettled === 0 && held.claiming === 0) for (const call of held.settled) call();
+    if (held.unsettled === 0 && held.claiming === 0 && held.settled !== undefined) for (const call of held.settled) call();
     resting();
   };
   const idle = (): boolean => open === 0 && claiming === 0 && (stopping || dirty.size === 0);
@@ -206,7 +206,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       empty: 0,
       workedAt: Number.NEGATIVE_INFINITY,
       closed: false,
-      settled: new Set(),
+      settled: undefined,
       permit: (inFlight) => source.permit(inFlight),
       async claim(n) {
         held.claiming++;
@@ -242,7 +242,10 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         held.closed = true;
         lanes.delete(held);
         due.remove(held);
-        if (held.unsettled > 0 || held.claiming > 0) await new Promise<void>((resolve) => held.settled.add(resolve));
+        if (held.unsettled === 0 && held.claiming === 0) return;
+        held.settled ??= [];
+        const { settled } = held;
+        await new Promise<void>((resolve) => settled.push(resolve));
       },
     };
   }

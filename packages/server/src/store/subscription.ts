@@ -53,6 +53,8 @@ export interface LaneRow {
   /** Signs too, for `forMs` from now. */
   previous: { secret: string; forMs: number } | null;
   queue: { resourceName: string; type: "standard" | "fifo"; settings: QueueSettings };
+  /** Milliseconds until the queue has something to claim, as far as is known; `null`: nothing. */
+  nextInMs: number | null;
 }
 
 /** A new subscription; id, name and secret are drawn by the caller. */
@@ -93,6 +95,11 @@ const select = `SELECT s.no AS no, s.id AS id, s.resource_name AS resource_name,
   s.failing AS failing, s.last_error AS last_error, s.last_success_at AS last_success_at, s.created_at AS created_at,
   s.updated_at AS updated_at FROM subscription s JOIN queue q ON q.no = s.queue_no`;
 
+/** The earliest instants at which a queue's messages stand in line, or will. */
+const next = `(SELECT MIN(m.line_at) FROM message m WHERE m.queue_no = s.queue_no AND m.line_at IS NOT NULL) AS line_at,
+  (SELECT MIN(m.later_at) FROM message m WHERE m.queue_no = s.queue_no AND m.later_at IS NOT NULL) AS later_at`;
+const selectLane = select.replace("SELECT ", `SELECT ${next}, `);
+
 const instant = (value: Value | undefined): number | null => (value === null || value === undefined ? null : Number(value));
 
 function toRow(row: Row): SubscriptionRow {
@@ -118,6 +125,7 @@ function toRow(row: Row): SubscriptionRow {
 
 function toLane(row: Row, now: number): LaneRow {
   const until = instant(row.previous_until);
+  const dues = [instant(row.line_at), instant(row.later_at)].filter((at) => at !== null);
   return {
     subscription: toRow(row),
     secret: String(row.secret),
@@ -128,6 +136,7 @@ function toLane(row: Row, now: number): LaneRow {
       type: row.queue_type === "fifo" ? "fifo" : "standard",
       settings: JSON.parse(String(row.settings)) as QueueSettings,
     },
+    nextInMs: dues.length === 0 ? null : Math.max(0, Math.min(...dues) - now),
   };
 }
 
@@ -257,7 +266,7 @@ export const subscriptionVerbs = {
 
   /** A page of the active subscriptions with what the engine needs of them, for the start; `after` is the last `no` seen. */
   async activeSubscriptions(tx: Tx, after: number, limit: number): Promise<{ lanes: LaneRow[]; next: number | null }> {
-    const found = await tx.query(`${select} WHERE s.no > :after AND s.state = 'active' ORDER BY s.no LIMIT :n`, { after, n: limit });
+    const found = await tx.query(`${selectLane} WHERE s.no > :after AND s.state = 'active' ORDER BY s.no LIMIT :n`, { after, n: limit });
     return { lanes: found.map((row) => toLane(row, tx.now)), next: found.length < limit ? null : Number(found.at(-1)?.no) };
   },
 
@@ -274,7 +283,7 @@ export const subscriptionVerbs = {
 
   /** What the engine needs of a queue's subscription, in whatever state; `null` when there is none. */
   async loadSubscription(tx: Tx, queueNo: number): Promise<LaneRow | null> {
-    const [row] = await tx.query(`${select} WHERE s.queue_no = :queue`, { queue: queueNo });
+    const [row] = await tx.query(`${selectLane} WHERE s.queue_no = :queue`, { queue: queueNo });
     return row === undefined ? null : toLane(row, tx.now);
   },
 };

@@ -128,7 +128,9 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const run = (row: LaneRow): void => {
     const { id, queueNo } = row.subscription;
     const push = createPush(pushDeps, row);
-    running.set(queueNo, { id, push, lane: dispatcher.add(push) });
+    const lane = dispatcher.add(push, true);
+    running.set(queueNo, { id, push, lane });
+    if (row.nextInMs !== null) lane.wake(row.nextInMs);
   };
   /** Puts what the store says of a queue's subscription in force. One after the other per queue, so that the last word is the store's. */
   const refresh = (queueNo: number): Promise<void> => {
@@ -147,7 +149,10 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
           known.lane.wake();
           return;
         }
-        if (row !== null && row.subscription.state === "active") run(row);
+        if (row === null || row.subscription.state !== "active") return;
+        run(row);
+        // What became ready between the reading and now told nobody.
+        running.get(queueNo)?.lane.wake();
       });
     refreshing.set(queueNo, turn);
     const done = (): void => {
@@ -187,7 +192,14 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
 
   return {
     async start() {
-      stops.push(store.onReady((queueNo, inMs) => running.get(queueNo)?.lane.wake(inMs)));
+      // Wake-ups of queues whose lanes are being built just now: looked at again at the end.
+      let early: Set<number> | undefined = new Set();
+      stops.push(
+        store.onReady((queueNo, inMs) => {
+          running.get(queueNo)?.lane.wake(inMs);
+          early?.add(queueNo);
+        }),
+      );
       stops.push(
         deps.directory.onChange((queueNo) => {
           if (running.has(queueNo)) refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
@@ -198,6 +210,8 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
         for (const row of page.lanes) if (!running.has(row.subscription.queueNo)) run(row);
         after = page.next;
       }
+      for (const queueNo of early) running.get(queueNo)?.lane.wake();
+      early = undefined;
       every(EXPIRE_MS, () => store.run("expireAttempts"), "old attempts could not be removed");
       if (store.engine === "postgres") every(NET_MS, wakeDue, "work without a wake-up could not be looked for");
     },
