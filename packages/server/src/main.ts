@@ -70,6 +70,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const store = await openStore({ url: config.databaseUrl ?? join(config.data, "millrace.db"), clock });
 
   try {
+    vault.check(await store.run("sealedUnder"));
     const policy = egressPolicy(config);
     const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });

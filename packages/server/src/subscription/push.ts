@@ -2,8 +2,7 @@
  * One subscription as a lane of the dispatcher: claims batches of its queue, makes the signed request, reads the answer and settles each
  * message. It holds the flow state and nothing else: what it claimed and did not settle comes back when its lease ends (P23).
  */
-import { createHmac } from "node:crypto";
-import { ezghPush, type Hmac, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
+import { ezghPush, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Clock } from "../clock.ts";
 import {
@@ -18,6 +17,7 @@ import {
   withMax,
   withRate,
 } from "../delivery/flow.ts";
+import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource, Opened } from "../delivery/lane.ts";
 import type { Attempt, DeliveryResult } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
@@ -59,12 +59,6 @@ export interface Push extends LaneSource<ClaimedMessage[]> {
   /** The live half of `status`. */
   live(): { limit: number; deliveriesPerMinute: number };
 }
-
-const hmac: Hmac = (key, ...parts) => {
-  const sum = createHmac("sha256", key);
-  for (const part of parts) sum.update(part);
-  return new Uint8Array(sum.digest());
-};
 
 /** Makes the lane of a subscription. */
 export function createPush(deps: PushDeps, first: LaneRow): Push {
