@@ -137,12 +137,12 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
   const rest = (): Promise<void> => (idle() ? Promise.resolve() : new Promise((resolve) => quiet.add(resolve)));
 
   function add<Work>(source: LaneSource<Work>, idle = false): Lane {
-    const guard = async (call: () => Promise<void>): Promise<boolean> => {
+    const guard = async (call: () => Promise<void>, quietly = false): Promise<boolean> => {
       try {
         await call();
         return true;
       } catch (error) {
-        report(error, source.key);
+        if (!quietly) report(error, source.key);
         return false;
       }
     };
@@ -213,7 +213,8 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         held.asked += n;
         claiming++;
         held.dueAt = Number.POSITIVE_INFINITY;
-        if (!(await guard(() => take(n)))) {
+        // An outage is told once per lane, not at every try.
+        if (!(await guard(() => take(n), held.failures > 0))) {
           const now = clock.now();
           held.dueAt = now;
           held.notBefore = now + Math.min(BACKOFF_MS.first * 2 ** held.failures++, BACKOFF_MS.most);
