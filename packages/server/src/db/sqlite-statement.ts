@@ -66,6 +66,16 @@ export function prepareSqlite(db: Database.Database, statement: Statement): Run 
       };
     }
     case "write": {
+      // By number alone there is nothing to find out first, and nobody asks what was written.
+      if (statement.where === "message.seq = :seq") {
+        const { text, order } = bind(`${statement.head} WHERE message.seq = :seq`, params);
+        const prepared = db.prepare<Value[]>(text);
+        const fill = filler(order);
+        return (rows, now) => {
+          for (const row of rows) prepared.run(...fill(row, now));
+          return [];
+        };
+      }
       const read = bind(`SELECT ${statement.returning} FROM ${statement.table ?? "message"} WHERE ${statement.where}`, params);
       const write = bind(`${statement.head} WHERE ${statement.table === undefined ? "message.seq = :seq" : statement.where}`, params);
       const reader = db.prepare<Value[], Row>(read.text);

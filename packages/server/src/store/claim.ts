@@ -149,9 +149,9 @@ async function pickNext(tx: Tx, portions: readonly Portion[], queues: ReadonlyMa
     });
     const room = portion.batches * portion.batchSize - portion.units.length;
     if (room <= 0 || open.length === 0) continue;
-    // Twice the even share, so that groups with little behind them leave no room unused.
-    const share = Math.min(Math.ceil(room / open.length) * 2, room);
-    for (const i of open) {
+    // Twice the even share, so that groups with little behind them leave no room unused. With less room than groups, one each of some.
+    const share = room <= open.length ? 1 : Math.min(Math.ceil(room / open.length) * 2, room);
+    for (const i of open.slice(0, room * 2)) {
       const { head } = portion.units[i] as Unit<Picked>;
       const key = head.group_key as string;
       const free = flying.get(`${portion.queue.no} ${key}`) ?? Number.POSITIVE_INFINITY;
