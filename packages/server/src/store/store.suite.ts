@@ -144,6 +144,7 @@ export function storeSuite(kind: "sqlite" | "postgres"): void {
       const no = await queue();
       await send(no, ...Array.from({ length: 300 }, (_, i) => ({ groupKey: "hot", body: `hot ${i}` })));
       await send(no, ...Array.from({ length: 200 }, (_, i) => ({ groupKey: `g${i}`, body: `g${i}` })));
+      clock.advance(1);
       const seen = new Set<string>();
       for (let claims = 0; claims < 201; claims++) {
         const got = await claim(no, 1);
