@@ -259,5 +259,50 @@ export function deadLettersSuite(engine: Engine): void {
       expect(await stats("q")).toMatchObject({ ready: 0, deadLettered: 1 });
       expect(await peek("dead")).toHaveLength(1);
     });
+
+    for (const { kind, settings, message } of [
+      { kind: "without groups", settings: {}, message: {} },
+      { kind: "of an ordered group", settings: { type: "fifo" }, message: { groupId: "g" } },
+      { kind: "of a shared group", settings: { groups: { concurrency: 2 } }, message: { groupId: "g" } },
+    ]) {
+      it(`Q13, DLQ-07: the limit in force when a lease ends decides, also when it changed while the message was in flight (${kind})`, async () => {
+        await create("dead", settings.type === undefined ? {} : { type: settings.type });
+        const policy = (maxReceiveCount: number) => ({ deadLetterQueueId: "dead", maxReceiveCount });
+        const change = (queueId: string, redrivePolicy: unknown) => world.call("UpdateQueue", { queueId }, { redrivePolicy });
+        const inFlight = async (name: string, limit: number) => {
+          await withPolicy(name, limit, "dead", { visibilityTimeoutSeconds: 30, ...settings });
+          await send(name, { body: name, ...message });
+          return receive(name);
+        };
+        const lapse = async () => {
+          await world.pass(31_000);
+          await world.pass(5_000);
+        };
+
+        const raised = await inFlight("raised", 1);
+        await change("raised", policy(2));
+        await fail("raised", raised);
+        expect(await receive("raised")).toMatchObject([{ body: "raised", receiveCount: 2 }]);
+
+        const unset = await inFlight("unset", 1);
+        await change("unset", null);
+        await fail("unset", unset);
+        expect(await stats("unset")).toMatchObject({ ready: 1, dead: 0, deadLettered: 0 });
+
+        await inFlight("lapsing", 1);
+        await change("lapsing", policy(2));
+        await inFlight("lowered-to-lapse", 2);
+        await change("lowered-to-lapse", policy(1));
+        const lowered = await inFlight("lowered", 2);
+        await change("lowered", policy(1));
+        await fail("lowered", lowered);
+        expect(await stats("lowered")).toMatchObject({ ready: 0, deadLettered: 1 });
+
+        await lapse();
+        expect(await receive("lapsing")).toMatchObject([{ body: "lapsing", receiveCount: 2 }]);
+        expect(await stats("lowered-to-lapse")).toMatchObject({ ready: 0, inflight: 0, deadLettered: 1 });
+        expect((await peek("dead")).map(({ body }) => body).sort()).toEqual(["lowered", "lowered-to-lapse", "raised"]);
+      });
+    }
   });
 }

@@ -7,6 +7,7 @@ import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { forgetQueue } from "./queue-memory.ts";
 import { regroup } from "./regroup.ts";
+import { relimit } from "./relimit.ts";
 import type { QueueRow, QueueSettings } from "./types.ts";
 
 /** A new queue; id and resource name are drawn by the caller. */
@@ -137,6 +138,8 @@ async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): 
     deadLetterNo: linkOf(queue.settings),
   });
   await forgetQueue(tx, no);
+  if (before.settings.maxAttempts !== queue.settings.maxAttempts)
+    await relimit(tx, no, before.type === "fifo" ? 1 : before.settings.groupConcurrency, queue.settings.maxAttempts);
   if (before.settings.groupConcurrency !== queue.settings.groupConcurrency) await regroup(tx, no, queue.settings.groupConcurrency);
   if (before.settings.paused && !queue.settings.paused) tx.ready(no, tx.now);
   return queue;
