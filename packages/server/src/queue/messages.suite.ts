@@ -319,6 +319,18 @@ export function messagesSuite(engine: Engine): void {
       expect((await faultOf(send("q", { body: "f" }))).code).toBe("backlog_full");
     });
 
+    it("Q11, Q2: a repeat stores nothing and is answered its first message, also by a full queue and within one send", async () => {
+      await world.call("CreateQueue", {}, { name: "q", maxBytes: 10, deduplicationWindowSeconds: 60 });
+      const message = { body: "0123456789", dedupId: "x" };
+      const [first, again] = await send("q", message, message);
+      expect(again).toMatchObject({ messageId: first?.messageId, deduplicated: true });
+      expect(await send("q", message)).toMatchObject([{ messageId: first?.messageId, deduplicated: true }]);
+      expect(await faultOf(send("q", { body: "0", dedupId: "y" }))).toMatchObject({ code: "backlog_full" });
+      expect(await world.call("GetQueueStats", { queueId: "q" })).toMatchObject({ ready: 1, sent: 1, bytes: 10 });
+      await world.pass(60_000 + world.slackMs);
+      expect(await faultOf(send("q", message))).toMatchObject({ code: "backlog_full" });
+    });
+
     it("a page of large messages ends early and goes on where it ended", async () => {
       await create("q");
       for (let i = 0; i < 30; i++) await send("q", { body: String(i).padEnd(250_000, "x") });

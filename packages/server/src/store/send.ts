@@ -44,14 +44,22 @@ export async function send(
 ): Promise<StoredResult[]> {
   const results = new Array<StoredResult>(rows.length);
   const room = await roomOf(tx, rows, queues, tally);
+  const known = await knownIn(tx, rows, room, queues);
   const open: number[] = [];
+  const opened = new Set<string>();
   rows.forEach((row, i) => {
     const queue = queues.get(row.queueNo);
     const left = room.get(row.queueNo);
+    const key = left === undefined || row.dedupId === null || queue?.deduplicationWindowMs === 0 ? null : `${row.queueNo} ${row.dedupId}`;
+    const first = key === null ? undefined : known.get(key);
+    // A repeat stores nothing, so it needs no room: neither that of an earlier send nor that of a row before it.
+    const repeats = key !== null && opened.has(key);
     if (queue === undefined) results[i] = { refused: "queue_not_found" };
-    else if (left !== undefined && left < sizeOf(row)) results[i] = { refused: "backlog_full" };
+    else if (first !== undefined) results[i] = first;
+    else if (left !== undefined && !repeats && left < sizeOf(row)) results[i] = { refused: "backlog_full" };
     else {
-      if (left !== undefined) room.set(row.queueNo, left - sizeOf(row));
+      if (left !== undefined && !repeats) room.set(row.queueNo, left - sizeOf(row));
+      if (key !== null) opened.add(key);
       open.push(i);
     }
   });
@@ -123,6 +131,41 @@ async function roomOf(
   return room;
 }
 
+/** The first messages that sends to queues with a limit repeat. Those queues are locked, so that nothing changes until `repeats`. */
+async function knownIn(
+  tx: Tx,
+  rows: readonly StoredSend[],
+  room: ReadonlyMap<number, number>,
+  queues: ReadonlyMap<number, HotQueue>,
+): Promise<Map<string, StoredResult>> {
+  const known = new Map<string, StoredResult>();
+  if (room.size === 0) return known;
+  const asked = new Map<string, [number, string]>();
+  for (const { queueNo, dedupId } of rows)
+    if (room.has(queueNo) && dedupId !== null && queues.get(queueNo)?.deduplicationWindowMs !== 0)
+      asked.set(`${queueNo} ${dedupId}`, [queueNo, dedupId]);
+  for (const row of await tx.each<First>("send.first", [...asked.values()]))
+    if (row.until > tx.now) known.set(`${row.queue_no} ${row.key}`, resultOf(row));
+  return known;
+}
+
+/** What is remembered of a send. */
+interface First {
+  queue_no: number;
+  key: string;
+  seq: number;
+  sent_at: number;
+  deliver_at: number;
+  until: number;
+}
+
+const resultOf = (first: First): StoredResult => ({
+  seq: first.seq,
+  sentAt: first.sent_at,
+  deduplicated: true,
+  deliverAt: first.deliver_at,
+});
+
 /** Q11: claims the deduplication ids of `open` and answers what their first messages were, for the rows that are not first. */
 async function repeats(
   tx: Tx,
@@ -152,13 +195,8 @@ async function repeats(
   const taken = new Set<string>();
   for (const row of await tx.each<{ queue_no: number; key: string }>("send.dedup", claims)) taken.add(`${row.queue_no} ${row.key}`);
   const lost = claims.filter(([no, key]) => !taken.has(`${no} ${key}`)).map(([no, key]): [number, string] => [no, key]);
-  for (const row of await tx.each<{ queue_no: number; key: string; seq: number; sent_at: number; deliver_at: number }>("send.first", lost))
-    repeated.set(firstOf.get(`${row.queue_no} ${row.key}`) as number, {
-      seq: row.seq,
-      sentAt: row.sent_at,
-      deduplicated: true,
-      deliverAt: row.deliver_at,
-    });
+  for (const row of await tx.each<First>("send.first", lost))
+    repeated.set(firstOf.get(`${row.queue_no} ${row.key}`) as number, resultOf(row));
   for (const [i, key] of followers) {
     const first = firstOf.get(key) as number;
     const seq = seqOf.get(first) as number;

@@ -84,7 +84,7 @@ export const statements = {
   "send.first": {
     kind: "select",
     params: { q: "int", key: "text" },
-    select: "SELECT d.queue_no, d.key, d.seq, d.sent_at, d.deliver_at FROM dedup AS d WHERE d.queue_no = :q AND d.key = :key",
+    select: "SELECT d.queue_no, d.key, d.seq, d.sent_at, d.deliver_at, d.until FROM dedup AS d WHERE d.queue_no = :q AND d.key = :key",
   },
   "send.bytes": {
     kind: "select",
