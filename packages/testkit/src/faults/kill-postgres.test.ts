@@ -49,7 +49,7 @@ it("Q6, Q7, P23, CTRL-07: on PostgreSQL kill -9 of the server loses nothing and 
 });
 
 it("the kill loop catches a server on PostgreSQL that answers before it commits", { timeout: 300_000 }, async () => {
-  const { violations } = await killed(2, plant);
+  const { violations } = await killed(3, plant);
   expect(new Set(violations.map(({ rule }) => rule))).toContain("lost");
 });
 

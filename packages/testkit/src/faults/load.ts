@@ -17,7 +17,7 @@ const mostUnfinished = 150;
 /** A running load. */
 export interface Load {
   readonly history: HistoryEvent[];
-  /** Requests answered 2xx and deliveries received so far. */
+  /** Requests that did something, and deliveries, answered so far. */
   readonly progress: number;
   /** Error answers by status. */
   readonly refused: ReadonlyMap<number, number>;
@@ -82,7 +82,8 @@ export async function load(
     if (phase === "over") return undefined;
     try {
       const result = await call();
-      stepped();
+      // A receive that found nothing is no progress: strikes are to fall while work is done.
+      if (!Array.isArray(result) || result.length > 0) stepped();
       return result;
     } catch (error) {
       const status = (error as { status?: number }).status;
