@@ -77,6 +77,21 @@ export function messagesSuite(engine: Engine): void {
       expect(await stats("f")).toMatchObject({ inflight: 1, waiting: 2 });
     });
 
+    it("Q4, Q19: where groups have neither order nor limit nobody waits behind another", async () => {
+      await world.call("CreateQueue", {}, { name: "q", groups: { concurrency: null } });
+      await send(
+        "q",
+        { body: "a" },
+        { body: "b" },
+        { body: "c", groupId: "g" },
+        { body: "d", groupId: "g" },
+        { body: "e", delaySeconds: 9 },
+      );
+      expect(await world.call("GetQueueStats", { queueId: "q" })).toMatchObject({ ready: 4, waiting: 0, scheduled: 1 });
+      const { messages } = await world.call("PeekMessages", { queueId: "q" }, undefined, { query: { state: "ready" } });
+      expect(messages.map(({ body }) => body)).toEqual(["a", "b", "c", "d"]);
+    });
+
     it("Q5: one invalid message refuses the whole send and is named by its place", async () => {
       await create("q");
       const bad = { body: "b", attributes: { "not a name": "v" } };

@@ -85,13 +85,18 @@ interface Peeked {
 
 /**
  * The state of a row (Q4). A due message without a lease is ready if it stands in line; a member of a group that does not is behind
- * its head. A head that stands later than it is due is kept by its group.
+ * its head. A head that stands later than it is due is kept by its group. With `:free` 1 nobody is kept by anybody (Q19).
  */
 const STATE = `CASE WHEN m.dead_at IS NOT NULL THEN 'dead' WHEN m.receipt IS NOT NULL AND m.due_at > :now THEN 'inflight'
-  WHEN m.due_at > :now THEN 'scheduled' WHEN m.group_key IS NOT NULL AND (m.line_at IS NULL OR m.line_at > :now) AND m.later_at IS NULL
+  WHEN m.due_at > :now THEN 'scheduled' WHEN :free = 0 AND m.group_key IS NOT NULL AND (m.line_at IS NULL OR m.line_at > :now) AND m.later_at IS NULL
   THEN 'waiting' ELSE 'ready' END`;
 const PEEKED = `m.seq, m.origin, ${STATE} AS state, m.attributes, m.meta, m.group_key, m.sent_at, m.due_at, m.expires_at, m.receipt,
   m.delivered_at, m.dead_at, m.receives, m.attempts, m.last_error, m.source_no, length(m.body) AS body_bytes`;
+
+/** Whether groups of a queue keep nobody waiting: 1 or 0. */
+async function freeIn(tx: Tx, queueNo: number): Promise<number> {
+  return Number((await readQueues(tx, [queueNo])).get(queueNo)?.limit === null);
+}
 
 function peeked(row: Peeked): PeekedMessage {
   return {
@@ -127,6 +132,7 @@ async function peekMessages(
 ): Promise<{ messages: PeekedMessage[]; next: number | null }> {
   const body = page.bodyBytes === null ? "m.body" : "substr(m.body, 1, :cut) AS body";
   const dead = page.state === "dead" ? "AND m.dead_at IS NOT NULL" : "";
+  const free = await freeIn(tx, queueNo);
   const params = {
     queueNo,
     after: page.after ?? 0,
@@ -136,7 +142,7 @@ async function peekMessages(
   };
   const seen = await tx.query<{ seq: number; state: MessageState }>(
     `SELECT m.seq, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.seq > :after ${dead} ORDER BY m.seq LIMIT :rows`,
-    { queueNo, after: params.after, rows: params.rows, now: tx.now },
+    { queueNo, after: params.after, rows: params.rows, now: tx.now, free },
   );
   const fitting = seen.filter((row) => page.state === null || row.state === page.state).slice(0, page.limit);
   const more = seen.length === params.rows || fitting.length === page.limit;
@@ -144,7 +150,7 @@ async function peekMessages(
   if (fitting.length === 0) return { messages: [], next: more ? (last?.seq ?? null) : null };
   const rows = await tx.query<Peeked>(
     `SELECT ${PEEKED}, ${body} FROM message AS m WHERE m.seq IN (${fitting.map((row) => row.seq).join(", ")}) ORDER BY m.seq`,
-    params.cut === undefined ? { now: tx.now } : { now: tx.now, cut: params.cut },
+    params.cut === undefined ? { now: tx.now, free } : { now: tx.now, free, cut: params.cut },
   );
   return { messages: rows.map(peeked), next: more ? (last?.seq ?? null) : null };
 }
@@ -172,7 +178,11 @@ async function seqOf(tx: Tx, queueNo: number, id: string): Promise<number | null
 async function getMessage(tx: Tx, queueNo: number, id: string): Promise<PeekedMessage | null> {
   const seq = await seqOf(tx, queueNo, id);
   if (seq === null) return null;
-  const [row] = await tx.query<Peeked>(`SELECT ${PEEKED}, m.body FROM message AS m WHERE m.seq = :seq`, { seq, now: tx.now });
+  const [row] = await tx.query<Peeked>(`SELECT ${PEEKED}, m.body FROM message AS m WHERE m.seq = :seq`, {
+    seq,
+    now: tx.now,
+    free: await freeIn(tx, queueNo),
+  });
   return row === undefined ? null : peeked(row);
 }
 
@@ -222,7 +232,7 @@ async function stats(tx: Tx, queueNo: number): Promise<QueueStats> {
   const counted = await tx.query<{ state: MessageState; n: number }>(
     `SELECT s.state, count(*) AS n FROM (SELECT ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
      ORDER BY m.queue_no, m.seq LIMIT :most) AS s GROUP BY s.state`,
-    { queueNo, now: tx.now, most: exact ? EXACT : EXACT / 10 },
+    { queueNo, now: tx.now, free: await freeIn(tx, queueNo), most: exact ? EXACT : EXACT / 10 },
   );
   const depth = { ready: 0, scheduled: 0, waiting: 0, inflight: 0, dead: 0 };
   for (const { state, n } of counted) depth[state] = n;
