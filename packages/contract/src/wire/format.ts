@@ -38,7 +38,7 @@ export interface Reading {
   ok: boolean;
   /** The endpoint asked for less (P13): halve the limit. */
   slowDown: boolean;
-  /** At most 200 characters; `null` exactly when `ok`. */
+  /** At most 200 characters for a batch, 512 bytes of the answer for a single message; `null` exactly when `ok`. */
   error: string | null;
 }
 

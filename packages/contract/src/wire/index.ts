@@ -1,5 +1,6 @@
 export * from "./ezgh-push.ts";
 export * from "./format.ts";
+export * from "./gigadrive-message.ts";
 export * from "./retry.ts";
 export * from "./signing.ts";
 export * from "./verify.ts";

@@ -21,6 +21,8 @@ export interface Failure {
   class: FailureClass;
   /** At most 200 characters, without addresses or anything of the endpoint's. */
   message: string;
+  /** What the system calls it, such as `ECONNREFUSED`, where it has a name. */
+  code?: string;
 }
 
 /** More addresses than any honest name has. */
@@ -49,7 +51,9 @@ const dnsCodes: ReadonlySet<unknown> = new Set([
 ]);
 
 const refused = (message: string): { failure: Failure } => ({ failure: { class: "refused", message } });
-const unresolved: { failure: Failure } = { failure: { class: "connection", message: "the host name does not resolve" } };
+const unresolved: { failure: Failure } = {
+  failure: { class: "connection", message: "the host name does not resolve", code: "ENOTFOUND" },
+};
 
 /** The addresses that a connection to `target` may use, all of them checked, or why there is none. Never rejects. */
 export async function vet(

@@ -57,7 +57,7 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
   };
   const fail = (failure: Failure): void => {
     const drop = cancel;
-    end({ kind: "failure", class: failure.class, message: failure.message });
+    end({ kind: "failure", ...failure });
     drop?.();
   };
   const cancelDeadline = engine.after(request.timeoutMs, () =>

@@ -31,6 +31,7 @@ export function failureOf(error: unknown): Failure {
   const name = typeof code === "string" && /^[A-Z0-9_]{1,64}$/.test(code) ? code : "";
   const unreadable = name.startsWith("HPE_") || (error instanceof Error && error.name === "HTTPParserError");
   const sentence = unreadable ? "the answer is not HTTP/1.1" : known[name];
-  if (tlsCode.test(name)) return { class: "tls", message: `${sentence ?? "the TLS handshake failed"} (${name})` };
-  return { class: "connection", message: `${sentence ?? "the connection failed"}${name === "" ? "" : ` (${name})`}` };
+  if (tlsCode.test(name)) return { class: "tls", message: `${sentence ?? "the TLS handshake failed"} (${name})`, code: name };
+  const named = name === "" ? {} : { code: name };
+  return { class: "connection", message: `${sentence ?? "the connection failed"}${name === "" ? "" : ` (${name})`}`, ...named };
 }

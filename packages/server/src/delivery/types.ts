@@ -23,7 +23,14 @@ export type DeliveryResult =
       truncated: boolean;
       durationMs: number;
     }
-  | { kind: "failure"; class: FailureClass; message: string; durationMs: number };
+  | {
+      kind: "failure";
+      class: FailureClass;
+      message: string;
+      /** What the system calls it, such as `ECONNREFUSED`, where it has a name. */
+      code?: string;
+      durationMs: number;
+    };
 
 /** Makes one request. Never rejects: every way to fail is a `DeliveryResult`. `signal` aborts it as a `connection` failure (shutdown). */
 export type Attempt = (request: DeliveryRequest, signal?: AbortSignal) => Promise<DeliveryResult>;
