@@ -241,6 +241,28 @@ export function queuesSuite(engine: Engine): void {
       expect(await removals()).toBe(0);
     });
 
+    it("Q15, LEASE-06: many queues deleted at once hold neither each other's removal nor anybody's dead letters up", async () => {
+      await create("dead");
+      await create("live", { visibilityTimeoutSeconds: 2, redrivePolicy: { deadLetterQueueId: "dead", maxReceiveCount: 1 } });
+      const numbers: number[] = [];
+      for (let i = 0; i < 101; i++) {
+        await create(`gone-${i}`, { visibilityTimeoutSeconds: 1, redrivePolicy: { deadLetterQueueId: "dead", maxReceiveCount: 1 } });
+        numbers.push((await world.room.findQueue(world.projectNo, `gone-${i}`))?.no as number);
+      }
+      const [no] = numbers.slice(-1) as [number];
+      const row = { queueNo: no, body: new Uint8Array(1), attributes: null, meta: null, groupKey: null, dedupId: null, delayMs: null };
+      await world.store.send(Array.from({ length: 600 }, () => row));
+      await world.store.claim({ queueNo: no, batchSize: 600, batches: 1, leaseMs: null });
+      await world.call("SendMessages", { queueId: "live" }, { messages: [{ body: "x" }] });
+      await world.call("ReceiveMessages", { queueId: "live" }, {});
+      for (const gone of numbers) await world.store.run("deleteQueue", gone);
+      while (await world.store.run("removeDeleted"));
+      expect(await world.count(`SELECT count(*) AS n FROM message WHERE queue_no = ${no}`)).toBe(0);
+      await world.pass(2_000);
+      await world.pass(5_000);
+      expect(await world.call("GetQueueStats", { queueId: "dead" })).toMatchObject({ ready: 1 });
+    });
+
     it("Q16: a paused queue takes sends and settles but hands nothing out, and resuming answers who waits", async () => {
       await create("orders");
       await world.call("SendMessages", { queueId: "orders" }, { messages: [{ body: "first" }] });

@@ -164,28 +164,26 @@ async function deleteQueue(tx: Tx, no: number): Promise<void> {
   await forgetQueue(tx, no);
 }
 
-/** Removes up to 1,000 messages and as many remembered sends of deleted queues; answers whether there may be more right now. */
+/** Removes up to 1,000 messages and as many remembered sends of a deleted queue; answers whether there may be more right now. */
 async function removeDeleted(tx: Tx): Promise<boolean> {
-  const removals = await tx.query("SELECT queue_no, removed_at FROM queue_removal ORDER BY removed_at, queue_no LIMIT 100");
-  for (const { queue_no: no, removed_at: removedAt } of removals) {
-    const seqs = await tx.query("SELECT seq FROM message WHERE queue_no = :no ORDER BY seq LIMIT :rows", {
-      no: no as number,
-      rows: REMOVAL_ROWS,
-    });
-    const last = seqs.at(-1)?.seq;
-    if (last !== undefined) await tx.query("DELETE FROM message WHERE queue_no = :no AND seq <= :last", { no: no as number, last });
-    const keys = await tx.query("SELECT key FROM dedup WHERE queue_no = :no ORDER BY key LIMIT :rows", {
-      no: no as number,
-      rows: REMOVAL_ROWS,
-    });
-    const end = keys.at(-1)?.key;
-    if (end !== undefined) await tx.query("DELETE FROM dedup WHERE queue_no = :no AND key <= :end", { no: no as number, end });
-    if (seqs.length + keys.length > 0) return true;
-    await tx.query("DELETE FROM tally WHERE queue_no = :no", { no: no as number });
-    if (tx.now - (removedAt as number) >= REMOVAL_MS)
-      await tx.query("DELETE FROM queue_removal WHERE queue_no = :no", { no: no as number });
+  // Removals that have nothing left to do wait among the others: they must not stand before those that have.
+  const [removal] = await tx.query<{ queue_no: number }>(
+    `SELECT r.queue_no FROM queue_removal AS r WHERE EXISTS (SELECT 1 FROM message AS m WHERE m.queue_no = r.queue_no)
+       OR EXISTS (SELECT 1 FROM dedup AS d WHERE d.queue_no = r.queue_no) LIMIT 1`,
+  );
+  if (removal === undefined) {
+    await tx.query("DELETE FROM tally WHERE queue_no IN (SELECT queue_no FROM queue_removal)");
+    await tx.query("DELETE FROM queue_removal WHERE removed_at <= :until", { until: tx.now - REMOVAL_MS });
+    return false;
   }
-  return false;
+  const { queue_no: no } = removal;
+  const seqs = await tx.query("SELECT seq FROM message WHERE queue_no = :no ORDER BY seq LIMIT :rows", { no, rows: REMOVAL_ROWS });
+  const last = seqs.at(-1)?.seq;
+  if (last !== undefined) await tx.query("DELETE FROM message WHERE queue_no = :no AND seq <= :last", { no, last });
+  const keys = await tx.query("SELECT key FROM dedup WHERE queue_no = :no ORDER BY key LIMIT :rows", { no, rows: REMOVAL_ROWS });
+  const end = keys.at(-1)?.key;
+  if (end !== undefined) await tx.query("DELETE FROM dedup WHERE queue_no = :no AND key <= :end", { no, end });
+  return true;
 }
 
 export const queueVerbs = { createQueue, getQueue, findQueue, listQueues, updateQueue, deleteQueue, removeDeleted };
