@@ -20,7 +20,8 @@ function bind(sql: string, params: readonly string[]): Bound {
     order.push(mark === "$" ? -1 : params.indexOf(name));
     return "?";
   });
-  return { text, order };
+  // SQLite plans a statement anew each time a bare parameter of LIMIT is bound; an expression it takes as it comes.
+  return { text: text.replace(/\bLIMIT \?/g, "LIMIT ? + 0"), order };
 }
 
 function filler(order: readonly number[]): (row: readonly Value[], now: number) => Value[] {
