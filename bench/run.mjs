@@ -1,9 +1,10 @@
 /**
  * `npm run bench`: every figure that is asked of the product, beside its limit measured in the same run. It fails nothing: a missed
- * target is printed as missed. Options: --only 1,3 --engine sqlite|postgres --seconds 3 --rounds 5 --backlog 1000000 --json --profile DIR.
+ * target is printed as missed. Options: --only 1,3 --engine sqlite|postgres --seconds 3 --rounds 5 --backlog 1000000 --json --write FILE
+ * --profile DIR.
  */
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import * as single from "./figures/1-single-sends.mjs";
@@ -26,6 +27,7 @@ const { values: options } = parseArgs({
     rounds: { type: "string", default: "5" },
     backlog: { type: "string", default: "1000000" },
     json: { type: "boolean", default: false },
+    write: { type: "string" },
     profile: { type: "string" },
   },
 });
@@ -87,26 +89,37 @@ for (const engine of engines) {
 
 const facts = machineFacts(postgresVersion);
 const after = machineState();
-if (options.json)
-  console.log(
-    JSON.stringify({ facts, before, after, options, rows, methods: chosen.map(({ number, method }) => ({ number, method })) }, null, 2),
-  );
-else {
-  const described = Object.entries(facts).map(([name, value]) => `${name} ${value}`);
-  console.log(`\n${described.join(" · ")}`);
-  console.log(
-    `medians of ${options.rounds} alternating rounds (limit, product, …) of ${options.seconds} s; server, load generator and endpoint share the cores\n`,
-  );
-  console.log(table(rows));
-  console.log(`\nHow each figure is made:`);
+const conditions = [
+  Object.entries(facts)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(" · "),
+  `load average at the start ${before.loadAverage}; flushes of 16 KiB a second before ${before.flushesPerSecond.toLocaleString("en")}, after ${after.flushesPerSecond.toLocaleString("en")}`,
+  `medians of ${options.rounds} alternating rounds (limit, product, …) of ${options.seconds} s; server, load generator and endpoint share the cores`,
+];
+if (options.json) {
+  const methods = chosen.map(({ number, method }) => ({ number, method }));
+  console.log(JSON.stringify({ facts, before, after, options, rows, methods }, null, 2));
+} else {
+  console.log(`\n${conditions.join("\n")}\n\n${table(rows)}\n\nHow each figure is made:`);
   for (const { number, method } of chosen) console.log(`${number}. ${method}`);
+}
+if (options.write !== undefined) {
+  const [start, end] = ["<!-- results -->", "<!-- end of results -->"];
+  const page = readFileSync(options.write, "utf8");
+  const [head, rest] = page.split(start);
+  const tail = rest?.split(end)[1];
+  if (tail === undefined) say(`${options.write} has no place for results (${start} … ${end})`);
+  else
+    writeFileSync(
+      options.write,
+      `${head}${start}\n\n${conditions.map((line) => `- ${line}`).join("\n")}\n\n${table(rows)}\n\n${end}${tail}`,
+    );
 }
 
 const store = fileURLToPath(new URL("store.ts", import.meta.url));
 if (existsSync(store) && !options.json && (wanted === null || wanted.has(4))) {
   console.log("\nThe store alone, in one process, without HTTP (figure 4):");
-  const flags = ["--import", "tsx", "--conditions=@millrace/source", store];
-  await new Promise((resolve) => spawn(process.execPath, flags, { stdio: "inherit" }).once("exit", resolve));
+  for (const engine of engines) await benchStore(engine);
 }
 process.exit(0);
 
@@ -121,4 +134,13 @@ async function startDatabase() {
   await client.end();
   postgresVersion = found[0].server_version.split(" ")[0];
   return server;
+}
+
+/** Runs the store's own bench on an engine; its lines go to stdout. */
+async function benchStore(engine) {
+  const postgres = engine === "postgres" ? await startDatabase() : null;
+  const flags = ["--import", "tsx", "--conditions=@millrace/source", store];
+  if (postgres !== null) flags.push(await postgres.fresh());
+  await new Promise((resolve) => spawn(process.execPath, flags, { stdio: "inherit" }).once("exit", resolve));
+  await postgres?.stop();
 }
