@@ -68,15 +68,30 @@ describe("steady failure", () => {
     let flow = after(initialFlow(10, false), times(steadyFailures - 1, "failed"));
     expect(mayStart(flow, 9, 0)).toBe(true);
     const gaps: number[] = [];
+    let now = 5000;
     for (let i = 0; i < 8; i++) {
-      flow = onResult(flow, "failed", 5000);
-      gaps.push(mayStart(flow, 0, 5000) as number);
+      flow = onResult(flow, "failed", now);
+      const gap = mayStart(flow, 0, now) as number;
+      gaps.push(gap);
+      now += gap;
     }
     expect(gaps).toEqual([1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
-    expect(mayStart(flow, 0, 35_000)).toBe(true);
-    expect(mayStart(flow, 1, 35_000)).toBe(false);
-    for (let i = 0; i < 5000; i++) flow = onResult(flow, "slow", 0);
-    expect(flow.notBefore).toBe(30_000);
+    expect(mayStart(flow, 0, now)).toBe(true);
+    expect(mayStart(flow, 1, now)).toBe(false);
+    for (let i = 0; i < 5000; i++) {
+      flow = onResult(flow, "slow", now);
+      now = flow.notBefore;
+    }
+    expect(mayStart(onResult(flow, "slow", now), 0, now)).toBe(30_000);
+  });
+
+  it("P14, CTRL-02: a hundred deliveries that fail together are one outage: the first gap is 1 s, not 30", () => {
+    const burst = after(initialFlow(100, false), times(100, "slow"), 5000);
+    expect(mayStart(burst, 0, 5000)).toBe(1000);
+    expect(mayStart(burst, 1, 6000)).toBe(false);
+    const late = onResult(burst, "failed", 5900);
+    expect(mayStart(late, 0, 6000)).toBe(true);
+    expect(mayStart(onResult(late, "failed", 6000), 0, 6000)).toBe(2000);
   });
 
   it("P14: one success restores it", () => {

@@ -13,6 +13,8 @@ export interface Flow {
   limit: number;
   /** Failed deliveries since the last success. */
   failures: number;
+  /** The gap between deliveries while it fails steadily, in milliseconds; else 0. */
+  gapMs: number;
   /** Not before this instant (milliseconds) may another delivery start; 0 when nothing holds it back. */
   notBefore: number;
 }
@@ -24,17 +26,19 @@ const longestGapMs = 30_000;
 
 /** The state at start, restart or takeover: one delivery at a time if the subscription was failing, else the whole of `max`. */
 export function initialFlow(max: number, failing: boolean): Flow {
-  return { max, limit: failing ? 1 : max, failures: 0, notBefore: 0 };
+  return { max, limit: failing ? 1 : max, failures: 0, gapMs: 0, notBefore: 0 };
 }
 
 /** The state after a delivery ended at `now`. */
 export function onResult(flow: Flow, result: FlowResult, now: number): Flow {
-  if (result === "success") return { max: flow.max, limit: Math.min(flow.limit + 1, flow.max), failures: 0, notBefore: 0 };
+  if (result === "success") return { max: flow.max, limit: Math.min(flow.limit + 1, flow.max), failures: 0, gapMs: 0, notBefore: 0 };
   const failures = flow.failures + 1;
   const limit = result === "slow" ? Math.max(1, Math.floor(flow.limit / 2)) : flow.limit;
-  if (failures < steadyFailures) return { max: flow.max, limit, failures, notBefore: 0 };
-  const gap = Math.min(longestGapMs, firstGapMs * 2 ** Math.min(failures - steadyFailures, 10));
-  return { max: flow.max, limit, failures, notBefore: now + gap };
+  if (failures < steadyFailures) return { max: flow.max, limit, failures, gapMs: 0, notBefore: 0 };
+  // Those that were open already when the gap began say nothing new: a hundred of them are still one outage.
+  if (now < flow.notBefore) return { ...flow, limit, failures };
+  const gapMs = flow.gapMs === 0 ? firstGapMs : Math.min(longestGapMs, flow.gapMs * 2);
+  return { max: flow.max, limit, failures, gapMs, notBefore: now + gapMs };
 }
 
 /** What may be in flight: the limit, or one while the subscription fails steadily. */
