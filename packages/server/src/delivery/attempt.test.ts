@@ -155,6 +155,24 @@ describe("odd answers", () => {
     });
   }
 
+  it("P9: a body without a length that a reset cuts off is a connection failure; one that ends with its connection is complete", async () => {
+    const { attempt } = keep(attempts());
+    const cut = await raw((socket) => {
+      socket.pause().write("HTTP/1.1 200 OK\r\n\r\nhello", async () => {
+        // A few turns of the loop, so that the answer is read before the reset comes.
+        for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+        // Closing with bytes unread is a reset, without an end before it.
+        socket.destroy();
+      });
+    });
+    const body = new TextEncoder().encode(`PAYLOAD${"x".repeat(8 * 1024 * 1024)}`);
+    expect(shown(await attempt(request(`http://${host}:${cut.port}/`, { body })))).toBe("connection");
+    const whole = await raw((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
+    const result = await attempt(request(`http://${host}:${whole.port}/`));
+    expect(result).toMatchObject({ kind: "answer", status: 200 });
+    expect(text(result)).toBe("hello");
+  });
+
   it("P9: a reset connection is a connection failure, and so is a port where nobody listens", async () => {
     const endpoint = await raw((socket) => socket.resetAndDestroy());
     const { attempt } = keep(attempts());

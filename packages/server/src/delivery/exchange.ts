@@ -125,6 +125,8 @@ export function exchange(engine: Engine, request: DeliveryRequest, done: (result
           },
           onResponseEnd() {
             if (over) return;
+            // A body without a length ends with its connection: the client takes a reset for that end, but it cut the answer off.
+            if (connection.socket.errored && status !== 204 && status !== 304) return broken(connection.socket.errored);
             const kept = body?.take() ?? new Uint8Array();
             engine.agent.release(connection);
             end({ kind: "answer", status, headers, body: kept, truncated: body?.truncated ?? false });
