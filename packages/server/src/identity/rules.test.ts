@@ -39,6 +39,13 @@ describe("authorize", () => {
     expect(authorize(caller, "organizations.get", "acme-2")).toBe("hidden");
   });
 
+  it("A6: a pattern that begins with * shows no queue beside the ones it names", () => {
+    const caller = key(["*/queues/a"], ["queues.messages.send"]);
+    expect(authorize(caller, "queues.queues.get", "acme/shop/queues/a")).toBe("denied");
+    expect(authorize(caller, "queues.queues.get", "acme/shop/queues/b")).toBe("hidden");
+    expect(authorize(caller, "projects.get", "acme/shop")).toBe("denied");
+  });
+
   it("A5: permission and resource must be allowed by one and the same statement", () => {
     const caller = {
       within: null,

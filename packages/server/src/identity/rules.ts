@@ -44,9 +44,10 @@ export function matches(pattern: string, text: string): boolean {
   return read(pattern, text).has(pattern.length);
 }
 
-/** Whether `pattern` matches `resource` or may match something inside it. */
+/** Whether `pattern` matches `resource` or may match something inside it: only an organization and a project hold anything. */
 function touches(pattern: string, resource: string): boolean {
-  return matches(pattern, resource) || read(pattern, `${resource}/`).size > 0;
+  if (matches(pattern, resource)) return true;
+  return resource.split("/").length <= 2 && read(pattern, `${resource}/`).size > 0;
 }
 
 const inside = (resource: string, container: string): boolean => resource === container || resource.startsWith(`${container}/`);
