@@ -2,7 +2,7 @@
  * A disk that forgets. Preloaded into a process (LD_PRELOAD), it keeps beside every file under $POWER_CUT_LIVE a second one under
  * $POWER_CUT_SHADOW that holds only what was flushed: what a machine would find after its power failed at this instant, had none of
  * the unflushed writes reached the disk. Written ranges are remembered per file and copied when fsync or fdatasync returns; a new
- * length counts from then on too. Names (create, rename, unlink) are taken as lasting at once: file systems that flush a file's name
+ * length counts from then on too. Names (create, link, rename, unlink) are taken as lasting at once: file systems that flush a file's name
  * with its contents do so. With POWER_CUT_LIE=1 flushes do nothing and claim to have worked, like a disk with a volatile cache.
  */
 #define _GNU_SOURCE
@@ -208,6 +208,13 @@ int unlink(const char *path) {
   struct file *file = known(is.st_dev, is.st_ino);
   if (file != NULL) file->count = 0;
   pthread_mutex_unlock(&lock);
+  return result;
+}
+
+int link(const char *from, const char *to) {
+  char shadow_from[PATH_MAX], shadow_to[PATH_MAX];
+  int result = REAL(link)(from, to);
+  if (result == 0 && shadow_of(from, shadow_from) && shadow_of(to, shadow_to)) REAL(link)(shadow_from, shadow_to);
   return result;
 }
 
