@@ -5,7 +5,7 @@
  */
 import type { Tx } from "../db/db.ts";
 import { layOut, type Unit } from "./batch.ts";
-import { type Grouped, groupsOf, letIn, lockQueues, promote, shared } from "./group.ts";
+import { arrivalsIn, type Grouped, groupsOf, letIn, lockQueues, promote, shared } from "./group.ts";
 import { type HotQueue, NEVER } from "./queue-memory.ts";
 import type { ClaimAsk } from "./types.ts";
 
@@ -83,11 +83,10 @@ export async function claim(
   const portions = portionsOf(tx, asks, queues, draw);
   if (portions.length === 0) return { claims, late: [] };
   const nos = [...new Set(portions.map((portion) => portion.queue.no))];
-  await lockQueues(
-    tx,
-    nos.filter((no) => shared(queues.get(no))),
-  );
-  await letIn(tx, nos, queues);
+  const arrivals = await arrivalsIn(tx, nos);
+  // All at once and so in one order: a second round of locks could wait in a circle with settles and sends.
+  await lockQueues(tx, [...nos.filter((no) => shared(queues.get(no))), ...arrivals.map((row) => row.queue_no)]);
+  await letIn(tx, arrivals, queues);
   await pickHeads(tx, portions);
   await pickNext(tx, portions, queues);
   const late: Late[] = [];

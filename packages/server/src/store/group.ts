@@ -54,30 +54,35 @@ export async function promote(tx: Tx, groups: readonly [number, string][], queue
   for (const { queue_no: no, at } of moved) tx.ready(no, at);
 }
 
-/**
- * Lets who was away and is due now join their groups again. One that comes before its group's head takes the head's place in the
- * line. The queues of `nos` that are shared are locked already.
- */
-export async function letIn(tx: Tx, nos: readonly number[], queues: ReadonlyMap<number, HotQueue>): Promise<void> {
-  const due = await tx.each<Grouped & { seq: number }>(
+/** Someone who was away and is due now. */
+export interface Arrival extends Grouped {
+  seq: number;
+}
+
+/** Who of queues was away and is due now, as far as one claim lets them in. Those named may be gone once their queues are locked. */
+export function arrivalsIn(tx: Tx, nos: readonly number[]): Promise<Arrival[]> {
+  return tx.each<Arrival>(
     "group.arrivals",
     nos.map((no) => [no, ARRIVALS]),
   );
+}
+
+/**
+ * Lets arrivals join their groups again, unless somebody else did. One that comes before its group's head takes the head's place in
+ * the line. Their queues are locked.
+ */
+export async function letIn(tx: Tx, due: readonly Arrival[], queues: ReadonlyMap<number, HotQueue>): Promise<void> {
   if (due.length === 0) return;
-  await lockQueues(
-    tx,
-    due.map((row) => row.queue_no),
-  );
   const groups = groupsOf(due);
   await lockHeads(tx, groups);
   const heads = new Map<string, { seq: number; line_at: number | null }>();
   for (const head of await tx.each<Grouped & { seq: number; line_at: number | null }>("group.head", groups))
     heads.set(`${head.queue_no} ${head.group_key}`, head);
-  const joined = await tx.each<Grouped & { seq: number }>(
+  const joined = await tx.each<Arrival>(
     "group.join",
     due.map((row) => [row.seq]),
   );
-  const first = new Map<string, Grouped & { seq: number }>();
+  const first = new Map<string, Arrival>();
   for (const row of joined) {
     const key = `${row.queue_no} ${row.group_key}`;
     const known = first.get(key);

@@ -148,6 +148,33 @@ describe("PostgreSQL alone", () => {
     for (const { live, told } of counts.rows) expect(told).toBe(live);
   });
 
+  it("STORE-09: a claim takes the locks of all its queues in one order, so that it never waits in a circle with a settle", async () => {
+    const url = await database([3, {}, "fifo"], [10, { groupConcurrency: 2 }]);
+    const store = await node(url);
+    await store.send([row(3, "g", 1), row(10, "g", 1)]);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    open.push({ close: () => client.end() });
+    const locks = async (granted: boolean) =>
+      (
+        await client.query<{ objid: number }>(
+          `SELECT objid::int FROM pg_locks WHERE locktype = 'advisory' AND classid = 7401 AND granted = $1
+             AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+          [granted],
+        )
+      ).rows.map((lock) => lock.objid);
+    await expect
+      .poll(async () => (await client.query("SELECT 1 FROM message WHERE later_at <= extract(epoch FROM now()) * 1000")).rowCount)
+      .toBe(2);
+    await client.query("SELECT pg_advisory_lock(7401, 3)");
+    const ask = { batchSize: 10, batches: 1, leaseMs: null };
+    const claims = Promise.all([10, 3].map((queueNo) => store.claim({ queueNo, ...ask })));
+    await expect.poll(() => locks(false)).toEqual([3]);
+    expect(await locks(true)).toEqual([]);
+    await client.query("SELECT pg_advisory_unlock(7401, 3)");
+    expect((await claims).map(({ batches }) => batches.flat().length)).toEqual([1, 1]);
+  });
+
   it("STORE-09, Q18: whatever the statistics say, hot statements go by their index and examine no backlog", async () => {
     const url = await database([1, {}]);
     const client = new pg.Client({
