@@ -19,8 +19,11 @@ export const slug = z
   .string()
   .regex(/^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/, "1 to 64 of lower-case letters, digits and -, not at an end");
 
+/** No database text holds U+0000, and nothing is called so. */
+const withoutNul = (text: string): boolean => !text.includes("\0");
+
 /** A reference in a path or a body: a UUID, a resource name or a name. */
-export const reference = z.string().min(1).max(200);
+export const reference = z.string().min(1).max(200).refine(withoutNul, "without U+0000");
 
 export const redrivePolicy = z.strictObject({ deadLetterQueueId: reference, maxReceiveCount: z.int().min(1).max(1000) });
 
@@ -237,7 +240,7 @@ export const statement = z.strictObject({
 export const organization = z.object({ id: z.string(), name: z.string(), createdAt: time });
 export const project = z.object({ id: z.string(), organizationId: z.string(), name: z.string(), createdAt: time });
 export const createKey = z.strictObject({
-  name: z.string().min(1).max(128),
+  name: z.string().min(1).max(128).refine(withoutNul, "without U+0000"),
   statements: z.array(statement).min(1).max(50),
   expiresAt: z.iso.datetime().nullable().optional(),
 });

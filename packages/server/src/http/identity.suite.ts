@@ -187,6 +187,19 @@ export function identitySuite(engine: Engine): void {
       expect(queue.name).toBe("invoices");
     });
 
+    it("A2: U+0000 in a name or a reference is a 400 that names the field, on every engine", async () => {
+      const shop = "/v1/organizations/acme/projects/shop";
+      for (const path of ["/v1/organizations/%00", "/v1/organizations/acme/projects/%00/queues", `${shop}/queues/%00`, `${shop}/keys/%00`])
+        expect(outcome(await door.request(path, path.includes("keys") ? { method: "DELETE" } : {}))).toBe("400 invalid_request");
+      const policy = { deadLetterQueueId: "a\0", maxReceiveCount: 1 };
+      const queue = await door.shop("/queues", { json: { name: "nul", redrivePolicy: policy } });
+      expect(queue.json.error.details.path).toBe("redrivePolicy.deadLetterQueueId");
+      const key = await door.shop("/keys", { json: { name: "a\0", statements: [{ allow: ["*"], on: ["*"] }] } });
+      expect(key.json.error).toMatchObject({ code: "invalid_request", message: expect.stringContaining("name: must be without U+0000") });
+      const target = { kind: "https", url: "https://hooks.example.com/" };
+      expect(outcome(await door.shop("/subscriptions", { json: { queueId: "\0", target } }))).toBe("400 invalid_request");
+    });
+
     it("A5: a project's key reaches its own project alone, and its lists show no other", async () => {
       const { secret: key } = await makeKey();
       expect((await door.shop("/queues", { key })).status).toBe(200);
