@@ -3,7 +3,8 @@
  * another row does not open. Several keys may be known, newest first: the first one seals, every one opens.
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { chmodSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 
 const HOW = "make one with: openssl rand -base64 32";
 
@@ -92,6 +93,16 @@ export function createVault(keys: readonly string[]): Vault {
   };
 }
 
+/** Makes the names in a folder durable: a secret sealed under a key whose file a power cut takes is lost. */
+function flushFolder(path: string): void {
+  const folder = openSync(path, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
 /**
  * The key beside a SQLite database: read from `path`, or made there with mode 0600 when there is none. Refuses a file that others may
  * read. Two processes that start at once end up with the same key.
@@ -100,7 +111,7 @@ export function readKeyFile(path: string): string {
   const exists = statSync(path, { throwIfNoEntry: false }) !== undefined;
   if (!exists) {
     const draft = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;
-    writeFileSync(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flag: "wx" });
+    writeFileSync(draft, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600, flag: "wx", flush: true });
     chmodSync(draft, 0o600);
     try {
       linkSync(draft, path);
@@ -109,6 +120,7 @@ export function readKeyFile(path: string): string {
     } finally {
       rmSync(draft, { force: true });
     }
+    flushFolder(dirname(path));
   }
   if ((statSync(path).mode & 0o077) !== 0) throw new VaultError(`${path} may be read by others: run chmod 600 ${path}`);
   const key = readFileSync(path, "utf8").trim();
