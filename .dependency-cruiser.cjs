@@ -10,8 +10,15 @@ const forbid = (name, from, to, comment) => ({
 module.exports = {
   forbidden: [
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } } },
-    forbid("contract-stands-alone", "^packages/contract/", "^packages/(server|cli|testkit)/", "the contract imports nothing of ours"),
-    forbid("server-below-cli", "^packages/server/", "^packages/(cli|testkit)/", "the server knows no command line"),
+    forbid("contract-stands-alone", "^packages/contract/", "^packages/(sdk|server|cli|testkit)/", "the contract imports nothing of ours"),
+    {
+      name: "sdk-carries-only-wire",
+      severity: "error",
+      comment: "what is published has no dependency: of the contract it takes the pure wire, and nothing of any runtime",
+      from: { path: "^packages/sdk/src/", pathNot: "\\.(test|suite|fixture)\\.ts$" },
+      to: { pathNot: "^packages/sdk/src/|^packages/contract/src/wire/" },
+    },
+    forbid("server-below-cli", "^packages/server/", "^packages/(sdk|cli|testkit)/", "the server knows no command line and no client"),
     forbid("http-never-touches-store", room("http"), "^packages/server/src/(store|db)/(?!types\\.ts)", "handlers call the noun folders"),
     forbid(
       "delivery-knows-no-nouns",

@@ -1,0 +1,38 @@
+/**
+ * HMAC-SHA256 and SHA-256 by WebCrypto, which only answers asynchronously. The contract's pure checks want an HMAC at once: a check is
+ * run twice, first to learn which digests it needs, then with them. That is sound because it decides from its arguments alone.
+ */
+import type { Hmac } from "@millrace/contract/wire";
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+async function digest(key: Uint8Array, text: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const imported = await crypto.subtle.importKey("raw", joined([key]), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, text));
+}
+
+/** Runs a pure function of digests. Keys must not be empty: WebCrypto takes none. */
+export async function withHmac<T>(run: (hmac: Hmac) => T): Promise<T> {
+  const asked: Promise<Uint8Array>[] = [];
+  const nothing = new Uint8Array(32);
+  run((key, ...parts) => {
+    asked.push(digest(key, joined(parts)));
+    return nothing;
+  });
+  const digests = await Promise.all(asked);
+  let at = 0;
+  return run(() => digests[at++] ?? nothing);
+}
+
+/** The 32 bytes of a SHA-256. */
+export async function sha256(body: Uint8Array): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", joined([body])));
+}

@@ -1,0 +1,115 @@
+/**
+ * Serves a route handler from `node:http`, Express or Fastify (C12). It needs the raw bytes of the body: from the stream itself, or from
+ * a framework that kept them. The shapes below are the few things it touches, so that no Node type is needed to import this package.
+ */
+import { asBytes } from "./codec.ts";
+import type { PushHandler } from "./handler.ts";
+import { messageOf } from "./text.ts";
+
+/** A `node:http` request, an Express request, or Fastify's (which has `raw`). */
+export interface NodeRequest {
+  method?: string | undefined;
+  url?: string | undefined;
+  headers: Record<string, string | string[] | undefined>;
+  /** What a framework read already. */
+  body?: unknown;
+  rawBody?: unknown;
+  raw?: unknown;
+}
+/** A `node:http` response, an Express response, or Fastify's reply (which has `raw`). */
+export interface NodeResponse {
+  raw?: unknown;
+  hijack?: unknown;
+}
+/** What `toNodeHandler` makes. Resolves when the answer is written; never rejects. */
+export type NodeHandler = (request: NodeRequest, response: NodeResponse) => Promise<void>;
+
+interface RawRequest extends NodeRequest {
+  readableEnded?: boolean;
+  originalUrl?: string;
+  [Symbol.asyncIterator]?(): AsyncIterator<unknown>;
+}
+interface RawResponse {
+  writeHead(status: number, headers: Record<string, string>): unknown;
+  end(body?: Uint8Array): unknown;
+  on(event: string, listener: () => void): unknown;
+  readonly writableFinished?: boolean;
+}
+
+/** Beyond this no delivery is genuine, and `handler` refuses it. */
+const maxBodyBytes = 2 * 1024 * 1024 + 1;
+
+/** The raw bytes; `undefined` when a parser has taken them. */
+async function readBody(outer: NodeRequest, raw: RawRequest): Promise<Uint8Array | undefined> {
+  for (const kept of [outer.rawBody, outer.body]) {
+    if (typeof kept === "string") return new TextEncoder().encode(kept);
+    const bytes = asBytes(kept);
+    if (bytes !== undefined) return bytes;
+  }
+  if (raw.readableEnded === true && Number(raw.headers["content-length"] ?? 1) > 0) return undefined;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  if (Number(raw.headers["content-length"] ?? 0) >= maxBodyBytes) return new Uint8Array();
+  for await (const chunk of raw as AsyncIterable<Uint8Array>) {
+    // Leaving the loop would cut the connection before the answer: what is too much is read and dropped.
+    if (length < maxBodyBytes) chunks.push(chunk);
+    length += chunk.length;
+  }
+  const whole = new Uint8Array(Math.min(length, maxBodyBytes));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk.subarray(0, whole.length - at), at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+function headersOf(given: NodeRequest["headers"]): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || name.startsWith(":")) continue;
+    for (const each of Array.isArray(value) ? value : [value]) headers.append(name, each);
+  }
+  return headers;
+}
+
+/** Wraps a route handler for `createServer(…)`, `app.post(path, …)` of Express, and Fastify's route handlers. */
+export function toNodeHandler(handler: PushHandler): NodeHandler {
+  return async (outer, reply) => {
+    const raw = (outer.raw ?? outer) as RawRequest;
+    const response = (reply.raw ?? reply) as RawResponse;
+    if (typeof reply.hijack === "function") reply.hijack();
+    const gone = new AbortController();
+    response.on("close", () => {
+      if (response.writableFinished !== true) gone.abort();
+    });
+    let status = 500;
+    let headers: Record<string, string> = {};
+    let body = new Uint8Array();
+    try {
+      const bytes = await readBody(outer, raw);
+      if (bytes === undefined) {
+        console.error(
+          "The body of a delivery was parsed before its signature could be checked. Mount this route ahead of body parsers (Express: use express.raw({ type: () => true }); Fastify: add a content type parser for * with parseAs: 'buffer').",
+        );
+      } else {
+        const method = raw.method ?? "POST";
+        const request = new Request(new URL(raw.url ?? "/", "http://localhost"), {
+          method,
+          headers: headersOf(raw.headers),
+          signal: gone.signal,
+          ...(method === "GET" || method === "HEAD" ? {} : { body: new Uint8Array(bytes) }),
+        });
+        const answer = await handler(request);
+        status = answer.status;
+        headers = Object.fromEntries(answer.headers);
+        body = new Uint8Array(await answer.arrayBuffer());
+      }
+    } catch (error) {
+      console.error(`A delivery could not be handled: ${messageOf(error)}`);
+    }
+    if (status !== 204) headers["content-length"] = String(body.length);
+    response.writeHead(status, headers);
+    response.end(body);
+  };
+}
