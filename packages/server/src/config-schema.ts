@@ -131,7 +131,7 @@ export const configSchema = z.strictObject({
     "The PostgreSQL database. Unset: SQLite in the data directory.",
     { env: "DATABASE_URL", flag: "--database-url", secret: "url" },
   ),
-  poolSize: integer(2, 200, 10, "PostgreSQL connections that this node may hold.", { env: "MILLRACE_POOL_SIZE", flag: "--pool-size" }),
+  poolSize: integer(3, 200, 10, "PostgreSQL connections that this node may hold.", { env: "MILLRACE_POOL_SIZE", flag: "--pool-size" }),
   encryptionKeys: list(
     z.string().refine((text) => decodeEncryptionKey(text) !== null),
     "keys of 32 bytes in base64 or hex, separated by commas, newest first",

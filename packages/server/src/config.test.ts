@@ -45,7 +45,7 @@ describe("configuration", () => {
       loadConfig({ file, env: { MILLRACE_PORT: "99999", MILLRACE_LOG_LEVEL: "loud" }, flags: { "--shutdown-grace": "soon" } }),
     );
     expect(problems).toContain("port: must be a whole number from 0 to 65,535, got 99999 (from MILLRACE_PORT)");
-    expect(problems).toContain(`poolSize: must be a whole number from 2 to 200, got 0 (from ${file})`);
+    expect(problems).toContain(`poolSize: must be a whole number from 3 to 200, got 0 (from ${file})`);
     expect(problems).toContain(
       'logLevel: must be one of silent, fatal, error, warn, info, debug, trace, got "loud" (from MILLRACE_LOG_LEVEL)',
     );

@@ -27,6 +27,8 @@ export interface StoreOptions {
   relaxedSync?: boolean;
   /** Tests only: the instant of PostgreSQL's next transaction, instead of the database's own time. */
   instant?: () => number;
+  /** PostgreSQL connections in all, 3 or more: one listens, the others serve hot and cold transactions. */
+  poolSize?: number | undefined;
   /** Where the free space of a SQLite file's disk is read. */
   freeSpace?: ProbeFreeSpace;
   /** The most that may wait to be stored. */
@@ -62,7 +64,11 @@ const POSTGRES_LANES: LaneShape[] = [
 
 async function openPostgresStore(options: StoreOptions): Promise<OpenStore> {
   const { clock, instant } = options;
-  const db = openPostgres({ url: options.url, statements, offset: () => clock.offset, instant });
+  const poolSize = options.poolSize ?? 10;
+  // More than its lanes are wide the hot side never uses.
+  const hotConnections = Math.min(4, Math.floor((poolSize - 1) / 2));
+  const coldConnections = poolSize - 1 - hotConnections;
+  const db = openPostgres({ url: options.url, statements, offset: () => clock.offset, instant, hotConnections, coldConnections });
   try {
     await migrate(db);
   } catch (error) {
