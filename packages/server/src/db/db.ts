@@ -56,7 +56,7 @@ export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea"
  * instant. `select` reads. `insert` stores a row and, with `answer`, says which rows took effect. `write` changes the row numbered
  * `:seq` (of `dedup`: the row of its key) where `where` holds; `returning` must read the same before and after. `take` picks rows by `pick`, then sets them by `seq`,
  * where `due.x` is a picked column or a parameter; `also` are columns answered besides. `text` is PostgreSQL's alone (locks):
- * `{rows}` stands for the parameter rows, SQLite answers nothing.
+ * `{rows}` stands for the parameter rows, SQLite answers nothing. `{greatest}` is each engine's function of that meaning.
  */
 export type Statement = { params: Params } & (
   | { kind: "select"; select: string }

@@ -23,14 +23,17 @@ export function preparePostgres(statement: Statement): PostgresStatement {
   const nowParam = `$${columns.length + 1}::bigint`;
   const bodyParam = `$${columns.length + 2}::bytea`;
   const fill = (sql: string) =>
-    replaceNamed(sql.replace("{skipLocked}", "FOR NO KEY UPDATE OF m SKIP LOCKED").replace("{rows}", rows), (mark, name) => {
-      if (/^\d/.test(name)) return mark + name;
-      if (mark === "$") {
-        usesNow = true;
-        return nowParam;
-      }
-      return statement.params[name] === "bytea" ? `substring(${bodyParam} FROM r."off" FOR r."len")` : `r."${name}"`;
-    });
+    replaceNamed(
+      sql.replace("{skipLocked}", "FOR NO KEY UPDATE OF m SKIP LOCKED").replace("{greatest}", "greatest").replace("{rows}", rows),
+      (mark, name) => {
+        if (/^\d/.test(name)) return mark + name;
+        if (mark === "$") {
+          usesNow = true;
+          return nowParam;
+        }
+        return statement.params[name] === "bytea" ? `substring(${bodyParam} FROM r."off" FOR r."len")` : `r."${name}"`;
+      },
+    );
   const text = fill(textOf(statement, rows, columns));
   return {
     text,

@@ -27,12 +27,7 @@ describe("the store against an obvious model of it", () => {
     });
 
   const faults: [name: string, statement: keyof typeof statements, from: string | RegExp, to: string][] = [
-    [
-      "a group goes on while one of its messages waits for a retry",
-      "group.promote",
-      /SELECT NULL, b\.due_at .*? b\.held_key = :g/s,
-      "SELECT NULL, 0",
-    ],
+    ["a group goes on while one of its messages waits for a retry", "group.promote", "max(b.due_at)", "max(0)"],
     ["a receipt works after its lease", "settle.ack", "AND message.due_at > $now", ""],
     ["a released message keeps its attempt", "settle.retry", "attempts - :undo", "attempts - 0"],
     ["a move restarts no count", "bury.move", "receives = 0, attempts = 0", "receives = receives, attempts = attempts"],

@@ -78,7 +78,7 @@ export async function send(
   // A group that has a head already needs no other; a group's first message due now becomes one.
   const present = fresh.filter((i) => dueOf(i) <= tx.now).map((i) => ({ queue_no: (rows[i] as StoredSend).queueNo, group_key: keyOf(i) }));
   const headed = new Set<string>();
-  for (const head of await tx.each<{ queue_no: number; group_key: string }>("group.head", groupsOf(present)))
+  for (const head of await tx.each<{ queue_no: number; group_key: string }>("send.headed", groupsOf(present)))
     headed.add(`${head.queue_no} ${head.group_key}`);
 
   const turns: { queue_no: number; group_key: string | null }[] = [];

@@ -91,6 +91,7 @@ export const statements = {
     params: { q: "int" },
     select: "SELECT :q AS queue_no, coalesce(sum(t.bytes), 0) AS bytes FROM tally AS t WHERE t.queue_no = :q",
   },
+  "send.headed": { kind: "select", params: { q: "int", g: "text" }, select: head("") },
   "send.insert": {
     kind: "insert",
     params: {
@@ -120,10 +121,9 @@ export const statements = {
   "group.promote": {
     kind: "take",
     params: { q: "int", g: "text" },
-    pick: `SELECT min(p.seq) AS seq, max(p.due_at) AS at, :q AS queue_no FROM (
-      SELECT CASE WHEN a.final_at IS NULL THEN a.seq END AS seq, a.due_at FROM (${head(", m.due_at, m.final_at")}) AS a
-      UNION ALL SELECT NULL, b.due_at FROM message AS b WHERE b.queue_no = :q AND b.held_key = :g
-      UNION ALL SELECT NULL, $now) AS p HAVING min(p.seq) IS NOT NULL`,
+    pick: `SELECT a.seq, {greatest}($now, a.due_at, coalesce((SELECT max(b.due_at) FROM message AS b
+      WHERE b.queue_no = :q AND b.held_key = :g), 0)) AS at, :q AS queue_no FROM (${head(", m.due_at, m.final_at")}) AS a
+      WHERE a.final_at IS NULL`,
     carry: [],
     set: "line_at = due.at",
   },
