@@ -1,7 +1,7 @@
 import { type OperationName, routes } from "@millrace/contract";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Door, openDoor } from "./door.suite.ts";
+import { type Door, type Engine, openDoor } from "./door.suite.ts";
 import { createOpenapi } from "./openapi.ts";
 import { bodyExamples } from "./openapi-examples.ts";
 
@@ -176,12 +176,12 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
   }),
 );
 
-describe("any input", () => {
+describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
   let door: Door;
   const learned: Record<string, string> = { subscriptions: "none", redrives: "none", keys: "none" };
   const seen = new Map<OperationName, Set<number>>();
   beforeAll(async () => {
-    door = await openDoor("sqlite");
+    door = await openDoor(engine);
     await door.shop("/queues", { json: { name: "after" } });
     await door.request("/v1/organizations", { json: { name: "globex" } });
   });
@@ -224,7 +224,7 @@ describe("any input", () => {
           if (answer.status >= 400) expect(answer.json.error).toMatchObject({ code: expect.any(String), requestId: expect.any(String) });
         }
       }),
-      { numRuns: 60, interruptAfterTimeLimit: 45_000 },
+      { numRuns: 250, interruptAfterTimeLimit: 45_000 },
     );
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
     expect(door.logged).toEqual([]);
