@@ -217,6 +217,13 @@ describe("the answer", () => {
     expect(cut("a🎉", 3)).toBe("a🎉");
   });
 
+  it("P5: an endpoint that answers with its secret or a key does not bring them into the error text", () => {
+    const secret = `whsec_${"aB3".repeat(14)}x`;
+    const text = read(`config: {"secret":"${secret}","key":"mlr_${"k9".repeat(24)}"} failed`, { status: 500 }).error;
+    expect(text).toBe('HTTP 500: config: {"secret":"whsec_…","key":"mlr_…"} failed');
+    expect(read(`${"y".repeat(170)} ${secret}`, { status: 500 }).error).not.toContain("aB3");
+  });
+
   it("P22: the format is data: building and reading, nothing else", () => {
     expect(Object.keys(ezghPush).sort()).toEqual(["build", "read"]);
     expect(ezghPush.build(delivery([message()]), making)).toEqual(buildPush(delivery([message()]), making));

@@ -2,7 +2,17 @@
  * The Gigadrive push: one signed POST per message, its raw body with its own headers (C2), and what the answer says about it (C3).
  * Invariant: no header of a message can keep it from being delivered or stand in for one of the platform's.
  */
-import { type Answer, cut, type Format, type Making, type Outcome, type Reading, type SigningKey, type WireRequest } from "./format.ts";
+import {
+  type Answer,
+  cut,
+  type Format,
+  type Making,
+  type Outcome,
+  type Reading,
+  type SigningKey,
+  type WireRequest,
+  withoutSecrets,
+} from "./format.ts";
 import { type Backoff, retryAfterMs } from "./retry.ts";
 import { gigadriveSignature, standardWebhooksSignature } from "./signing.ts";
 
@@ -123,7 +133,7 @@ function httpError({ status, body }: Answer): string {
     .decode(kept, { stream: body.length > ERROR_BYTES })
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g, "\ufffd");
-  return text === "" ? `HTTP ${status}` : `HTTP ${status}: ${text}`;
+  return text === "" ? `HTTP ${status}` : `HTTP ${status}: ${withoutSecrets(text)}`;
 }
 
 /** What an answer means for its message (C3): dead-letter comes first, then defer, then ack; everything else is tried again. */
@@ -136,7 +146,7 @@ export function readMessageAnswer(
   const decided = (outcome: Outcome): Reading => ({ outcomes: [outcome], ok: true, slowDown: false, error: null });
   if (headerOf(answer, `${own}action`)?.toLowerCase() === "dead-letter") {
     const given = (headerOf(answer, `${own}error`) ?? "").replace(/[^\x20-\x7e]/g, "?");
-    const reason = given === "" ? `dead-lettered by the consumer (HTTP ${status})` : cut(given, maxReasonLength);
+    const reason = given === "" ? `dead-lettered by the consumer (HTTP ${status})` : cut(withoutSecrets(given), maxReasonLength);
     return decided({ kind: "dead-letter", reason });
   }
   if (status >= 200 && status < 300) {

@@ -300,6 +300,20 @@ export function lifeSuite(engine: Engine): void {
       expect((await push.call("ListAttempts", { subscriptionId })).attempts).toEqual([]);
     });
 
+    it("P5, P15: an endpoint that answers with its own secret brings it into no status, log or kept attempt", async () => {
+      const { endpoint } = await open();
+      const { id: subscriptionId, signingSecret } = await push.subscribe({ name: "orders" }, { recordAttempts: true });
+      endpoint.answer({ status: 500, body: `secret=${signingSecret}` });
+      await push.send("orders", "one");
+      await endpoint.next();
+      await push.subscriptions.rest();
+      const { attempts } = await push.call("ListAttempts", { subscriptionId });
+      expect(attempts[0]?.answer).toBe("secret=whsec_…");
+      const shown = JSON.stringify([attempts, await push.status(subscriptionId), push.logged]);
+      expect(shown).toContain("HTTP 500: secret=whsec_…");
+      expect(shown).not.toContain(signingSecret);
+    });
+
     it("P15: successful attempts are kept too when the subscription says so", async () => {
       const { endpoint } = await open();
       const { id: subscriptionId } = await push.subscribe({ name: "orders" }, { recordAttempts: true });

@@ -2,6 +2,7 @@
  * What is known of past deliveries: health, last error, last success (P15) and the attempts that are kept. Written in batches: at once
  * when a subscription's health flips, else within a second. It is bounded, and losing it loses no message.
  */
+import { withoutSecrets } from "@millrace/contract/wire";
 import type { Cancel, Clock } from "../clock.ts";
 import type { AttemptRow } from "../store/attempt.ts";
 import type { Store } from "../store/store.ts";
@@ -97,7 +98,7 @@ export function createRecords({ store, clock, report }: { store: Store; clock: C
       else arm(LAZY_MS);
     },
     attempt(row) {
-      attempts.push(row);
+      attempts.push({ ...row, answer: row.answer === null ? null : withoutSecrets(row.answer) });
       if (attempts.length > MOST_WAITING) attempts.shift();
       arm(LAZY_MS);
     },
