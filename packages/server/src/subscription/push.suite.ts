@@ -227,10 +227,11 @@ export function pushSuite(engine: Engine): void {
       expect(await push.stats("orders")).toMatchObject({ acknowledged: 1, ready: 0, inflight: 0 });
     });
 
-    it("Q2: a queue's rate limit bounds the deliveries that start per period", async () => {
+    it("Q2, C6: a queue's rate limit bounds the deliveries that start per period, each of as many messages as a batch holds", async () => {
       const { endpoint } = await open();
-      await push.subscribe({ name: "orders", rateLimit: { count: 2, periodSeconds: 10 } }, { batchSize: 1 });
-      await push.send("orders", ...letters(6));
+      await push.subscribe({ name: "orders", rateLimit: { count: 2, periodSeconds: 10 } }, { batchSize: 3, state: "paused" });
+      await push.send("orders", ...letters(18));
+      await push.call("ResumeSubscription", { subscriptionId: (await push.call("ListSubscriptions", {})).subscriptions[0]?.id ?? "" });
       await endpoint.received(2);
       await push.subscriptions.rest();
       expect(endpoint.requests).toHaveLength(2);
@@ -240,6 +241,8 @@ export function pushSuite(engine: Engine): void {
       expect(endpoint.requests).toHaveLength(4);
       await push.pass(10_000);
       await endpoint.received(6);
+      await push.subscriptions.rest();
+      expect(endpoint.requests.map((request) => bodies(request).length)).toEqual([3, 3, 3, 3, 3, 3]);
     });
 
     it("P24: an endpoint that hangs delays no other subscription", async () => {
