@@ -16,11 +16,8 @@ export interface NodeRequest {
   rawBody?: unknown;
   raw?: unknown;
 }
-/** A `node:http` response, an Express response, or Fastify's reply (which has `raw`). */
-export interface NodeResponse {
-  raw?: unknown;
-  hijack?: unknown;
-}
+/** A `node:http` response, an Express response, or Fastify's reply (which has `raw` and `hijack`). */
+export type NodeResponse = object;
 /** What `toNodeHandler` makes. Resolves when the answer is written; never rejects. */
 export type NodeHandler = (request: NodeRequest, response: NodeResponse) => Promise<void>;
 
@@ -75,7 +72,8 @@ function headersOf(given: NodeRequest["headers"]): Headers {
 
 /** Wraps a route handler for `createServer(…)`, `app.post(path, …)` of Express, and Fastify's route handlers. */
 export function toNodeHandler(handler: PushHandler): NodeHandler {
-  return async (outer, reply) => {
+  return async (outer, given) => {
+    const reply: { raw?: unknown; hijack?: unknown } = given;
     const raw = (outer.raw ?? outer) as RawRequest;
     const response = (reply.raw ?? reply) as RawResponse;
     if (typeof reply.hijack === "function") reply.hijack();
