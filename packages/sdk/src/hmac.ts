@@ -19,7 +19,7 @@ async function digest(key: Uint8Array, text: Uint8Array<ArrayBuffer>): Promise<U
   return new Uint8Array(await crypto.subtle.sign("HMAC", imported, text));
 }
 
-/** Runs a pure function of digests. Keys must not be empty: WebCrypto takes none. */
+/** Runs a pure function of digests, twice: it must not read a clock. Keys must not be empty: WebCrypto takes none such. */
 export async function withHmac<T>(run: (hmac: Hmac) => T): Promise<T> {
   const asked: Promise<Uint8Array>[] = [];
   const nothing = new Uint8Array(32);

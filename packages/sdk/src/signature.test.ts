@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { signQueueDelivery, verifyNotificationSignature, verifyPushSignature, verifyQueueSignature } from "./index.ts";
 
 const now = 1_790_000_000_000;
@@ -39,6 +39,13 @@ describe("signatures of deliveries", () => {
   it("C14: signing makes what the documents describe, and what verifies", async () => {
     const header = await signQueueDelivery({ ...delivery, body: "hello" });
     expect(header).toBe(queueHeader("hello"));
+    // Without an instant given, one reading of the clock serves the header and the digest.
+    for (let ms = now; ms < now + 3; ms += 1) {
+      const clock = vi.spyOn(Date, "now").mockImplementation(() => ms++);
+      const signed = await signQueueDelivery({ ...delivery, now: undefined, body: "hello" });
+      clock.mockRestore();
+      expect(await verifyQueueSignature(signed, { ...delivery, body: "hello" })).toBe(true);
+    }
     expect(await verifyQueueSignature(header, { ...delivery, body: "hello" })).toBe(true);
     await expect(signQueueDelivery({ ...delivery, secret: "", body: "" })).rejects.toThrow("secret");
     await expect(signQueueDelivery({ ...delivery, attempt: 0, body: "" })).rejects.toThrow("attempt");

@@ -86,7 +86,8 @@ export async function signQueueDelivery(delivery: QueueDelivery): Promise<string
   if (key === undefined) throw new RangeError("secret: must not be empty");
   const { queue, messageId } = delivery;
   const bodyHash = hex(await sha256(bytesOf(delivery.body)));
-  return withHmac((hmac) => gigadriveSignature(hmac, key, delivery.now ?? Date.now(), { queue, messageId, attempt, bodyHash }));
+  const now = delivery.now ?? Date.now();
+  return withHmac((hmac) => gigadriveSignature(hmac, key, now, { queue, messageId, attempt, bodyHash }));
 }
 
 /** Checks `EZGH-Signature` of a push subscription's delivery (a batch a request). `secret` is what creating the subscription answered: `whsec_…`. */
@@ -99,7 +100,9 @@ export function verifyPushSignature(
       .map(parseSecret)
       .filter((key) => key !== undefined);
     if (!header || keys.length === 0) return false;
-    return withHmac((hmac) => verifyEzgh(hmac, header, bytesOf(delivery.body), keys, delivery.now ?? Date.now()));
+    const body = bytesOf(delivery.body);
+    const now = delivery.now ?? Date.now();
+    return withHmac((hmac) => verifyEzgh(hmac, header, body, keys, now));
   });
 }
 
@@ -112,6 +115,8 @@ export function verifyNotificationSignature(
     const keys = literalKeys(delivery.secret);
     const { timestamp } = delivery;
     if (!header || !timestamp || keys.length === 0) return false;
-    return withHmac((hmac) => verifyBasaltic(hmac, timestamp, header, bytesOf(delivery.body), keys, delivery.now ?? Date.now()));
+    const body = bytesOf(delivery.body);
+    const now = delivery.now ?? Date.now();
+    return withHmac((hmac) => verifyBasaltic(hmac, timestamp, header, body, keys, now));
   });
 }
