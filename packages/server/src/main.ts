@@ -12,7 +12,9 @@ import { createClock, type VirtualClock } from "./clock.ts";
 import { type Config, egressPolicy } from "./config.ts";
 import { createAttempt } from "./delivery/attempt.ts";
 import type { Resolve } from "./delivery/egress.ts";
+import { meterAttempts } from "./delivery/meter.ts";
 import { createApp } from "./http/app.ts";
+import { closeApp } from "./http/close.ts";
 import { addDevClock } from "./http/dev-clock.ts";
 import { messageHandlers } from "./http/ezgh/messages.ts";
 import { queueHandlers } from "./http/ezgh/queues.ts";
@@ -67,12 +69,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const onSqlite = config.databaseUrl === null;
   if (onSqlite) mkdirSync(config.data, { recursive: true, mode: 0o700 });
   const vault = openVault({ keys: config.encryptionKeys, keyFile: onSqlite ? join(config.data, "millrace.key") : null });
-  const store = await openStore({ url: config.databaseUrl ?? join(config.data, "millrace.db"), clock });
+  const store = await openStore({ url: config.databaseUrl ?? join(config.data, "millrace.db"), clock, poolSize: config.poolSize });
 
   try {
     vault.check(await store.run("sealedUnder"));
     const policy = egressPolicy(config);
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
     const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
+    const attempt = meterAttempts(attempts, registry);
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
     const housekeeping = createHousekeeping({
       clock,
@@ -84,7 +89,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       store,
       clock,
       vault,
-      attempt: attempts.attempt,
+      attempt,
       policy,
       directory: room.directory,
       version,
@@ -107,8 +112,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
     };
-    const registry = new Registry();
-    collectDefaultMetrics({ register: registry });
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
     const app = createApp({ handlers, authenticator, vault, clock, load, registry, logger, ready: () => answers(store) });
     if (options.virtualClock === true) addDevClock(app, clock);
@@ -121,7 +124,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     let closing: Promise<void> | undefined;
     const close = async (graceMs: number): Promise<void> => {
       room.close();
-      await Promise.all([subscriptions.stop(graceMs), app.close()]);
+      await Promise.all([subscriptions.stop(graceMs), closeApp(app, graceMs)]);
       attempts.close();
       load.close();
       await housekeeping.close();
