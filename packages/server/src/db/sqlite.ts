@@ -1,7 +1,7 @@
 /**
  * SQLite behind the port, for the thread that owns the file: one connection, one transaction at a time, durable at every commit
- * (WAL and FULL: NORMAL loses answered writes in a power cut). A lock beside the file keeps a second server out for as long as this
- * process lives, and no longer.
+ * (WAL and FULL: NORMAL loses answered writes in a power cut). The file is locked for as long as this process lives, and no longer:
+ * a second server is refused, and no reader from outside can keep the log from being emptied.
  */
 import Database from "better-sqlite3";
 import type { Db, Row, Statements, Tx, Value } from "./db.ts";
@@ -18,7 +18,10 @@ const WORDS: Record<string, string> = {
   sequence: "CREATE TABLE message_seq (n integer NOT NULL); INSERT INTO message_seq VALUES (0);",
 };
 
-/** `now` answers the instant of the next transaction. `relaxedSync` is for tests that do not test durability. */
+/**
+ * `now` answers the instant of the next transaction. `relaxedSync` is for tests that do not test durability: they may also look into
+ * the open file.
+ */
 export interface SqliteOptions {
   path: string;
   statements: Statements;
@@ -26,15 +29,17 @@ export interface SqliteOptions {
   relaxedSync?: boolean;
 }
 
-/** Opens the file, making it if need be. Throws when another process has it open as a server. */
+/** The log is emptied into the file when it holds so many pages (64 MiB), and cut back to this length after a large transaction. */
+const LOG_PAGES = 4000;
+const LOG_BYTES = LOG_PAGES * 16_384;
+
+/** Opens the file, making it if need be. Throws when another process has it open. */
 export function openSqlite(options: SqliteOptions): Db & { raw: Database.Database } {
   const { statements } = options;
-  const lock = lockFile(options.path);
-  const raw = new Database(options.path, { timeout: 5000 });
-  raw.pragma("page_size = 16384");
-  raw.pragma("journal_mode = WAL");
+  const raw = openFile(options.path, options.relaxedSync ?? false);
   raw.pragma(`synchronous = ${options.relaxedSync ? "OFF" : "FULL"}`);
-  raw.pragma("wal_autocheckpoint = 4000");
+  raw.pragma(`wal_autocheckpoint = ${LOG_PAGES}`);
+  raw.pragma(`journal_size_limit = ${LOG_BYTES}`);
   raw.pragma("cache_size = -131072");
   raw.pragma("temp_store = MEMORY");
   raw.pragma("foreign_keys = ON");
@@ -122,22 +127,26 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
     render: (schema) => schema.replace(/\{(\w+)\}/g, (all, word: string) => WORDS[word] ?? all),
     async close() {
       raw.close();
-      lock.close();
     },
   };
 }
 
-/** Holds an exclusive lock on a small file beside the database; the system drops it with the process, however it ends. */
-function lockFile(path: string): Database.Database {
-  const lock = new Database(`${path}.lock`, { timeout: 0 });
+/** The file in WAL mode, locked unless `open`. */
+function openFile(path: string, open: boolean): Database.Database {
+  const raw = new Database(path, { timeout: open ? 5000 : 0 });
   try {
-    lock.pragma("journal_mode = MEMORY");
-    lock.exec("BEGIN EXCLUSIVE");
-    return lock;
+    // Before the first access: then the log's index lies in this process's memory, where no other process can take part.
+    if (!open) raw.pragma("locking_mode = EXCLUSIVE");
+    raw.pragma("page_size = 16384");
+    raw.pragma("journal_mode = WAL");
+    raw.exec("BEGIN IMMEDIATE; COMMIT");
+    return raw;
   } catch (error) {
-    lock.close();
+    raw.close();
     if (error instanceof Error && "code" in error && String(error.code).startsWith("SQLITE_BUSY"))
-      throw new Error(`Another Millrace server is using ${path}. Stop it first, or give this one a file of its own.`);
+      throw new Error(
+        `Another Millrace server is using ${path}, or another program has it open. Stop it first, or give this server a file of its own.`,
+      );
     throw error;
   }
 }

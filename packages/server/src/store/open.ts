@@ -29,6 +29,8 @@ export interface StoreOptions {
   instant?: () => number;
   /** PostgreSQL connections in all, 3 or more: one listens, the others serve hot and cold transactions. */
   poolSize?: number | undefined;
+  /** Tests only: the most pages of a SQLite file, as if its disk held no more. */
+  maxPages?: number;
   /** Where the free space of a SQLite file's disk is read. */
   freeSpace?: ProbeFreeSpace;
   /** The most that may wait to be stored. */
@@ -49,7 +51,7 @@ export async function openStore(options: StoreOptions): Promise<OpenStore> {
   const { clock, url } = options;
   if (/^postgres(ql)?:/.test(url)) return openPostgresStore(options);
   const path = url.replace(/^(sqlite|file):(\/\/)?/, "");
-  const worker = { path, relaxedSync: options.relaxedSync ?? false, seed: options.seed ?? null };
+  const worker = { path, relaxedSync: options.relaxedSync ?? false, seed: options.seed ?? null, maxPages: options.maxPages ?? null };
   const engine = await openWorkerEngine(worker, clock);
   const guard = createDiskGuard(options.freeSpace ?? probeFolder(dirname(path)), () => performance.now());
   await guard.look();
@@ -78,17 +80,28 @@ async function openPostgresStore(options: StoreOptions): Promise<OpenStore> {
   return storeOver(createEngine(db, randomOf(options.seed)), POSTGRES_LANES, options, null);
 }
 
+/** SQLite and PostgreSQL say it so when a disk is full. */
+const isFull = (error: unknown) => error instanceof Error && "code" in error && (error.code === "SQLITE_FULL" || error.code === "53100");
+
 function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, guard: { full(): boolean } | null): OpenStore {
   const batcher = createBatcher({
     lanes,
     run: engine.hot,
-    isFull: (error) => error instanceof Error && "code" in error && (error.code === "SQLITE_FULL" || error.code === "53100"),
+    isFull,
     pendingBytes: options.pendingBytes,
     pendingRows: options.pendingRows,
   });
-  const cold = (verb: string, args: unknown[], key: Parameters<Store["once"]>[0]) => {
-    if (verb === "sendMessages" && guard?.full()) return Promise.reject(new Fault("backlog_full", "The disk is nearly full."));
-    return batcher.between(() => engine.cold({ verb, args, key }));
+  const cold = async (verb: string, args: unknown[], key: Parameters<Store["once"]>[0]) => {
+    const sends = verb === "sendMessages";
+    if (sends && guard?.full()) throw new Fault("backlog_full", "The disk is nearly full.");
+    try {
+      return await batcher.between(() => engine.cold({ verb, args, key }));
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      throw sends
+        ? new Fault("backlog_full", "The disk is full.")
+        : new Fault("unavailable", "The disk is full.", { retryAfterSeconds: 5 });
+    }
   };
   return {
     engine: engine.engine,

@@ -3,11 +3,12 @@ import { type ErrorCode, Fault, type FaultDetails } from "@millrace/contract";
 import type { ColdAnswer, ColdCall } from "./engine.ts";
 import type { Packed } from "./pack.ts";
 
-/** What the worker is started with. `seed` makes its receipts repeatable in tests. */
+/** What the worker is started with. `seed` makes its receipts repeatable in tests, `maxPages` stands for a full disk there. */
 export interface WorkerOptions {
   path: string;
   relaxedSync: boolean;
   seed: number | null;
+  maxPages: number | null;
 }
 
 /** `now` is the instant of the transaction. */

@@ -23,6 +23,7 @@ const told = () => {
 
 try {
   const db = openSqlite({ path: options.path, statements, now: () => now, relaxedSync: options.relaxedSync });
+  if (options.maxPages !== null) db.raw.pragma(`max_page_count = ${options.maxPages}`);
   db.onReady((queueNo, inMs) => ready.push([queueNo, inMs]));
   await migrate(db);
   const engine = createEngine(db, randomOf(options.seed));
