@@ -11,6 +11,8 @@ export const errorStatus = {
   not_found: 404,
   organization_not_found: 404,
   project_not_found: 404,
+  environment_not_found: 404,
+  deployment_not_found: 404,
   queue_not_found: 404,
   subscription_not_found: 404,
   message_not_found: 404,

@@ -1,4 +1,5 @@
 export * from "./errors.ts";
+export * as gigadriveShapes from "./gigadrive/shapes.ts";
 export { nearest } from "./nearest.ts";
 export * from "./operation.ts";
 export { type OperationName, type Operations, operations } from "./operations.ts";

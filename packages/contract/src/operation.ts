@@ -2,7 +2,7 @@
  * An operation as data: its route, what it takes and answers, its errors and the permission that guards it.
  * Server, client, CLI and OpenAPI are derived from this value; nothing about a route is written a second time.
  */
-import type { z } from "zod";
+import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 export interface Operation<
@@ -32,3 +32,28 @@ export interface Operation<
 export type Input<O> =
   O extends Operation<infer P, infer Q, infer B> ? { params: z.output<P>; query: z.output<Q>; body: z.output<B> } : never;
 export type Answer<O> = O extends Operation<z.ZodType, z.ZodType, z.ZodType, infer A> ? z.input<A> : never;
+
+const none = z.undefined();
+const nothing = z.strictObject({});
+
+/** An operation with what most have in common filled in. */
+export function operation<
+  P extends z.ZodType,
+  A extends z.ZodType,
+  Q extends z.ZodType = typeof nothing,
+  B extends z.ZodType = typeof none,
+>(
+  given: { summary: string; permission: string | null; params: P; answer: A; query?: Q; body?: B } & Partial<
+    Pick<Operation, "status" | "errors" | "idempotent" | "bodyLimit">
+  >,
+): Operation<P, Q, B, A> {
+  return {
+    status: 200,
+    errors: [],
+    idempotent: false,
+    bodyLimit: 1024 * 1024,
+    query: nothing as unknown as Q,
+    body: none as unknown as B,
+    ...given,
+  };
+}

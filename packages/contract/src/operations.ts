@@ -1,7 +1,8 @@
-/** Every operation of the EZGH front door and of identity, by name. A server must handle each one: a missing handler does not compile. */
+/** Every operation by name: those of the EZGH front door and of identity, and from its own file those of Gigadrive. A server must handle each one: a missing handler does not compile. */
 import { z } from "zod";
 import type { ErrorCode } from "./errors.ts";
-import type { Operation } from "./operation.ts";
+import { gigadriveOperations } from "./gigadrive/operations.ts";
+import { type Operation, operation } from "./operation.ts";
 import type { RouteName } from "./routes.ts";
 import * as s from "./shapes.ts";
 
@@ -12,22 +13,6 @@ const project = organization.extend({ projectId: s.reference });
 const queue = project.extend({ queueId: s.reference });
 const subscription = project.extend({ subscriptionId: s.reference });
 const MiB = 1024 * 1024;
-
-function operation<P extends z.ZodType, A extends z.ZodType, Q extends z.ZodType = typeof nothing, B extends z.ZodType = typeof none>(
-  given: { summary: string; permission: string | null; params: P; answer: A; query?: Q; body?: B } & Partial<
-    Pick<Operation, "status" | "errors" | "idempotent" | "bodyLimit">
-  >,
-): Operation<P, Q, B, A> {
-  return {
-    status: 200,
-    errors: [],
-    idempotent: false,
-    bodyLimit: MiB,
-    query: nothing as unknown as Q,
-    body: none as unknown as B,
-    ...given,
-  };
-}
 
 const atOrganization: readonly ErrorCode[] = ["organization_not_found"];
 const atProject: readonly ErrorCode[] = [...atOrganization, "project_not_found"];
@@ -316,6 +301,8 @@ export const operations = {
     query: s.paging,
     answer: s.attempts,
   }),
+
+  ...gigadriveOperations,
 } satisfies Record<RouteName, Operation>;
 
 export type Operations = typeof operations;

@@ -1,4 +1,6 @@
-/** Method and path of every operation, free of any import so that small clients can carry it. `{name}` is a path parameter. */
+import { gigadriveRoutes } from "./gigadrive/routes.ts";
+
+/** Method and path of every operation, free of any library so that small clients can carry it. `{name}` is a path parameter. */
 const project = "/v1/organizations/{organizationId}/projects/{projectId}";
 const queue = `${project}/queues/{queueId}`;
 const subscription = `${project}/subscriptions/{subscriptionId}`;
@@ -40,6 +42,7 @@ export const routes = {
   ResumeSubscription: { method: "POST", path: `${subscription}/resume` },
   RotateSubscriptionSecret: { method: "POST", path: `${subscription}/rotate-secret` },
   ListAttempts: { method: "GET", path: `${subscription}/attempts` },
+  ...gigadriveRoutes,
 } as const;
 
 export type RouteName = keyof typeof routes;

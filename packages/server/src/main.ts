@@ -10,15 +10,20 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "./clock.ts";
 import { type Config, egressPolicy } from "./config.ts";
+import { createConsumers } from "./consumer/consumer.ts";
 import { createAttempt } from "./delivery/attempt.ts";
+import { createDispatcher } from "./delivery/dispatcher.ts";
 import type { Resolve } from "./delivery/egress.ts";
 import { meterAttempts } from "./delivery/meter.ts";
+import { createDeployments } from "./deployment/deployment.ts";
+import { createEnvironments } from "./deployment/environment.ts";
 import { createApp } from "./http/app.ts";
 import { closeApp } from "./http/close.ts";
 import { addDevClock } from "./http/dev-clock.ts";
 import { messageHandlers } from "./http/ezgh/messages.ts";
 import { queueHandlers } from "./http/ezgh/queues.ts";
 import { subscriptionHandlers } from "./http/ezgh/subscriptions.ts";
+import { gigadriveHandlers } from "./http/gigadrive/handlers.ts";
 import type { Handlers } from "./http/handler.ts";
 import { identityHandlers } from "./http/identity.ts";
 import { createLoad } from "./http/load.ts";
@@ -85,10 +90,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
+    const dispatcher = createDispatcher({
+      clock,
+      report: (err, lane) => logger.warn({ err, lane }, "a delivery lane failed; it goes on"),
+    });
     const subscriptions = createSubscriptions({
       store,
       clock,
       vault,
+      dispatcher,
       attempt,
       policy,
       directory: room.directory,
@@ -96,6 +106,20 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       log: logger,
       recordAttempts: config.recordAttempts,
       setSendShare: store.setSendShare,
+    });
+    const served = (environmentNo: number): Promise<void> => consumers.served(environmentNo);
+    const environments = createEnvironments({ store, vault, served });
+    const deployments = createDeployments({ store, policy, served });
+    const consumers = createConsumers({
+      store,
+      clock,
+      vault,
+      dispatcher,
+      attempt,
+      directory: room.directory,
+      environments,
+      version,
+      log: logger,
     });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     const authenticator = createAuthenticator({
@@ -111,6 +135,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
+      ...gigadriveHandlers({ access, ...room, consumers, environments, deployments }),
     };
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
     const app = createApp({ handlers, authenticator, vault, clock, load, registry, logger, ready: () => answers(store) });
@@ -118,13 +143,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
     const { apiKey } = await ensureInstallation(store, { ...options.install, newId: uuidv7, random });
     await subscriptions.start();
+    await consumers.start();
     const url = await app.listen({ host: config.host, port: config.port });
     logger.info({ url, version, engine: store.engine }, "the server listens");
 
     let closing: Promise<void> | undefined;
     const close = async (graceMs: number): Promise<void> => {
       room.close();
-      await Promise.all([subscriptions.stop(graceMs), closeApp(app, graceMs)]);
+      await Promise.all([subscriptions.stop(graceMs), consumers.stop(graceMs), closeApp(app, graceMs)]);
       attempts.close();
       load.close();
       await housekeeping.close();

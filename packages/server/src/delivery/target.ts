@@ -71,21 +71,21 @@ export function egressOf(policy: EgressPolicy): Egress {
   return egress;
 }
 
-function refuse(bound: string, got: string): Fault {
-  return new Fault("invalid_target", `target.url: ${bound}`, { path: "target.url", bound, got: got.slice(0, 100) });
+function refuse(path: string, bound: string, got: string): Fault {
+  return new Fault("invalid_target", `${path}: ${bound}`, { path, bound, got: got.slice(0, 100) });
 }
 
-/** Checks a target for storing. Throws `Fault` `invalid_target`, naming the rule that was broken. */
-export function checkTarget(url: string, policy: EgressPolicy): void {
-  readTarget(url, policy);
+/** Checks a target for storing; `path` names the field it came in. Throws `Fault` `invalid_target`, naming the rule that was broken. */
+export function checkTarget(url: string, policy: EgressPolicy, path = "target.url"): void {
+  readTarget(url, policy, path);
 }
 
 /** Checks a target and takes it apart. Throws like `checkTarget`. */
-export function readTarget(url: string, policy: EgressPolicy): Target {
+export function readTarget(url: string, policy: EgressPolicy, field = "target.url"): Target {
   const egress = egressOf(policy);
   // Whatever stands before an @ may be a password.
   const shown = url.slice(url.lastIndexOf("@") + 1);
-  const no = (bound: string): Fault => refuse(bound, shown);
+  const no = (bound: string): Fault => refuse(field, bound, shown);
 
   if (url.length > maxUrlLength) throw no(`at most ${maxUrlLength.toLocaleString("en")} characters`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.

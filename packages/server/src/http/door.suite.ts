@@ -11,6 +11,11 @@ import type { FastifyInstance } from "fastify";
 import { Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "../clock.ts";
+import { createConsumers } from "../consumer/consumer.ts";
+import { createDispatcher } from "../delivery/dispatcher.ts";
+import type { Attempt } from "../delivery/types.ts";
+import { createDeployments } from "../deployment/deployment.ts";
+import { createEnvironments } from "../deployment/environment.ts";
 import { createAuthenticator } from "../identity/authenticate.ts";
 import { ensureInstallation } from "../identity/installation.ts";
 import { createAccess } from "../identity/resolve.ts";
@@ -24,6 +29,7 @@ import { type AppLimits, createApp } from "./app.ts";
 import { messageHandlers } from "./ezgh/messages.ts";
 import { queueHandlers } from "./ezgh/queues.ts";
 import { subscriptionHandlers } from "./ezgh/subscriptions.ts";
+import { gigadriveHandlers } from "./gigadrive/handlers.ts";
 import type { Handlers } from "./handler.ts";
 import { identityHandlers } from "./identity.ts";
 import { createLoad, type Load } from "./load.ts";
@@ -113,12 +119,35 @@ export async function openDoor(
   const room = createQueueRoom({ store, clock });
   const access = createAccess({ store, clock, findQueue: room.findQueue });
   const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
+  const dispatcher = createDispatcher({ clock, report: (err) => logged.push({ err }) });
+  const attempt: Attempt = async () => ({
+    kind: "failure",
+    class: "refused",
+    message: "nothing is delivered in this test",
+    durationMs: 1,
+  });
+  const policy = { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] };
+  const served = (environmentNo: number): Promise<void> => consumers.served(environmentNo);
+  const environments = createEnvironments({ store, vault, served });
+  const deployments = createDeployments({ store, policy, served });
+  const consumers = createConsumers({
+    store,
+    clock,
+    vault,
+    dispatcher,
+    attempt,
+    directory: room.directory,
+    environments,
+    version: "0.0.0",
+    log: { warn: (fields: object) => logged.push({ ...fields }) } as never,
+  });
   const subscriptions = createSubscriptions({
     store,
     clock,
     vault,
-    attempt: async () => ({ kind: "failure", class: "refused", message: "nothing is delivered in this test", durationMs: 1 }),
-    policy: { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] },
+    dispatcher,
+    attempt,
+    policy,
     directory: room.directory,
     version: "0.0.0",
     log: { warn: (fields: object) => logged.push({ ...fields }) } as never,
@@ -129,6 +158,7 @@ export async function openDoor(
     ...queueHandlers(deps),
     ...messageHandlers(deps),
     ...subscriptionHandlers({ access, subscriptions }),
+    ...gigadriveHandlers({ ...deps, consumers, environments, deployments }),
   };
   const app = createApp({
     handlers: { ...real, ...options.handlers?.(real) },

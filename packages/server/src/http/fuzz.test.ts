@@ -107,6 +107,11 @@ const names: Record<string, string[]> = {
   subscriptionId: [LEARNED],
   redriveId: [LEARNED],
   keyId: [LEARNED],
+  applicationId: ["fuzz", "fuzz", "fuzz", "gone"],
+  queueName: ["orders", "fifo", "dlq", "fresh"],
+  messageId: ["01999f3b-9e8d-7c6b-a5f4-e3d2c1b0a9f8"],
+  deploymentId: ["dpl_1", "dpl_2"],
+  environmentId: ["production", "staging"],
 };
 
 /** A percent-encoded path part; what cannot be encoded stays raw. */

@@ -1,5 +1,6 @@
 /** What the reference shows: one plausible body and answer per operation. A test holds each against its shape. */
 import type { OperationName } from "@millrace/contract";
+import { gigadriveAnswers, gigadriveBodies } from "./openapi-gigadrive.ts";
 
 const at = "2026-10-13T18:00:00.000Z";
 const queueId = "01999f3b-9e8d-7c6b-a5f4-e3d2c1b0a9f8";
@@ -93,6 +94,7 @@ export const bodyExamples: Partial<Record<OperationName, unknown>> = {
   RedriveMessages: { ratePerSecond: 100 },
   CreateSubscription: { queueId: "orders", target, batchSize: 10, maxConcurrency: 5 },
   UpdateSubscription: { maxConcurrency: 10 },
+  ...gigadriveBodies,
 };
 
 /** By operation; those that answer 204 have none. */
@@ -176,4 +178,5 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
     ],
     nextCursor: null,
   },
+  ...gigadriveAnswers,
 };

@@ -2,7 +2,16 @@
  * The OpenAPI document, derived from the contract: every operation with its input, answers, errors, permission and an example. What
  * it says is what the server does, since both read the same values.
  */
-import { type ErrorCode, errorStatus, type Operation, type OperationName, operations, routes, shapes } from "@millrace/contract";
+import {
+  type ErrorCode,
+  errorStatus,
+  gigadriveShapes,
+  type Operation,
+  type OperationName,
+  operations,
+  routes,
+  shapes,
+} from "@millrace/contract";
 import { z } from "zod";
 import { createDocument, type ZodOpenApiOperationObject, type ZodOpenApiPathsObject, type ZodOpenApiResponsesObject } from "zod-openapi";
 import { answerExamples, bodyExamples } from "./openapi-examples.ts";
@@ -38,6 +47,10 @@ const named: Record<string, z.ZodType> = {
   Redrive: shapes.redrive,
   Subscription: shapes.subscription,
   Attempt: shapes.attempt,
+  GigadriveQueue: gigadriveShapes.queue,
+  GigadriveMessage: gigadriveShapes.record,
+  Deployment: gigadriveShapes.deployment,
+  Environment: gigadriveShapes.environmentRecord,
 };
 
 /** What any operation may answer besides its own errors. */
@@ -85,13 +98,17 @@ function answersOf(name: OperationName, operation: Operation): ZodOpenApiRespons
 }
 
 function describe(name: OperationName, operation: Operation): ZodOpenApiOperationObject {
-  const tag = /organizations|projects|keys/.test(operation.permission ?? "organizations")
-    ? "Identity"
-    : operation.permission?.startsWith("queues.subscriptions")
-      ? "Subscriptions"
-      : operation.permission?.startsWith("queues.messages")
-        ? "Messages"
-        : "Queues";
+  const tag = name.startsWith("Gigadrive")
+    ? "Gigadrive"
+    : /^(deployments|environments)/.test(operation.permission ?? "")
+      ? "Deployments"
+      : /organizations|projects|keys/.test(operation.permission ?? "organizations")
+        ? "Identity"
+        : operation.permission?.startsWith("queues.subscriptions")
+          ? "Subscriptions"
+          : operation.permission?.startsWith("queues.messages")
+            ? "Messages"
+            : "Queues";
   const idempotencyKey = z.string().min(1).max(255).optional().meta({
     description: "1 to 255 printable ASCII characters. The same key with the same body within 48 hours answers the first result again.",
   });
@@ -135,7 +152,7 @@ export function createOpenapi(version: string): Record<string, unknown> {
     },
     servers: [{ url: "/" }],
     security: [{ key: [] }, { token: [] }],
-    tags: ["Queues", "Messages", "Subscriptions", "Identity"].map((name) => ({ name })),
+    tags: ["Queues", "Messages", "Subscriptions", "Gigadrive", "Deployments", "Identity"].map((name) => ({ name })),
     components: {
       schemas: named,
       securitySchemes: {

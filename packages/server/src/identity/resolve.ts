@@ -2,12 +2,12 @@
  * Implements `Access`: from the references of a path to rows, with the permission checked in the same step (A6). What a key does not
  * reach costs exactly the look-ups of what does not exist: only what a key does reach is remembered, and for that key alone.
  */
-import { Fault } from "@millrace/contract";
+import { Fault, invalid } from "@millrace/contract";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import type { Store } from "../store/store.ts";
 import type { QueueRow } from "../store/types.ts";
-import type { Access } from "./access.ts";
+import { type Access, queueResource } from "./access.ts";
 import type { Caller, OrganizationRow, ProjectRow } from "./caller.ts";
 import { authorize } from "./rules.ts";
 
@@ -16,8 +16,8 @@ const PROJECT_MEMORY_MS = 5_000;
 /** References that are not names: a UUID or a resource name. Nobody can guess them. */
 const NOT_A_NAME = /^(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|que_[a-z0-9]{12})$/i;
 
-/** Finds a queue of a project's `production` environment by id, resource name or name. */
-export type FindQueue = (projectNo: number, reference: string) => QueueRow | null | Promise<QueueRow | null>;
+/** Finds a queue of a project's environment (`production` unless named) by id, resource name or name. */
+export type FindQueue = (projectNo: number, reference: string, environment?: string) => QueueRow | null | Promise<QueueRow | null>;
 
 export interface ForgetfulAccess extends Access {
   /** Forgets a project that was deleted. */
@@ -85,6 +85,32 @@ export function createAccess(deps: { store: Pick<Store, "run">; clock: Clock; fi
       demand(caller, permission, queues + queue.name, queueMissing);
       return { project, queue };
     },
+
+    async application(caller, applicationId, permission) {
+      const handle = `${caller.keyId}\n${applicationId}`;
+      const remembered = reached.get(handle);
+      let project = remembered !== undefined && remembered.until > clock.now() ? remembered.project : undefined;
+      if (project === undefined) {
+        const before = epoch;
+        const found = await store.run("findApplications", applicationId, caller.projectNo);
+        const seen = found.filter(({ name, organization }) => authorize(caller, null, `${organization.name}/${name}`) === "allowed");
+        if (seen.length > 1) throw invalid("applicationId", "the id where several applications have this name", applicationId);
+        project = seen[0];
+        if (project === undefined) throw projectMissing();
+        if (before === epoch) reached.set(handle, { project, until: clock.now() + PROJECT_MEMORY_MS });
+      }
+      demand(caller, permission, `${project.organization.name}/${project.name}`, projectMissing);
+      return project;
+    },
+
+    async queueIn(caller, project, environment, reference, permission) {
+      if (!NOT_A_NAME.test(reference)) demand(caller, null, queueResource(project, environment, reference), queueMissing);
+      const queue = await findQueue(project.no, reference, environment);
+      if (queue !== null) demand(caller, permission, queueResource(project, environment, queue.name), queueMissing);
+      return queue;
+    },
+
+    demand,
 
     allows: (caller, permission, resource) => authorize(caller, permission, resource) === "allowed",
 

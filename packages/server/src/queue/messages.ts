@@ -24,6 +24,8 @@ type Given<Name extends keyof Operations> = NonNullable<Input<Operations[Name]>[
 export interface Messages {
   /** Sends all or nothing; answered once durable. `key` makes it happen once (Q12). Throws `invalid_request`, `backlog_full` … */
   send(queue: QueueRow, given: readonly GivenMessage[], traceparent: string | undefined, key: IdempotencyKey | null): Promise<Sent>;
+  /** What a stored row answers; throws the Fault of one that was refused. */
+  accepted(queue: QueueRow, result: SendResult): Exclude<SendResult, { refused: unknown }>;
   /** Leases messages, waiting for the first (Q17). `gone` is asked for only when it starts to wait. */
   receive(queue: QueueRow, given: Given<"ReceiveMessages">, gone: () => AbortSignal): Promise<ClaimedMessage[]>;
   /** Gives leases back whose answer never reached its client; the attempts are refunded. Never rejects. */
@@ -123,6 +125,7 @@ export function createMessages(deps: {
   };
 
   return {
+    accepted,
     async send(queue, given, traceparent, key) {
       const rows = given.map((message, index) => sendRow(queue, message, index, traceparent, bounds));
       // With a backlog limit the rows could be stored in part: only the cold verb takes all or none.

@@ -17,13 +17,14 @@ export interface PeekPage {
 }
 
 /** Beyond this no date is written: internal messages never expire. */
-const LAST_DATE_MS = 8_640_000_000_000_000;
+export const LAST_DATE_MS = 8_640_000_000_000_000;
 /** A page is read in parts of so many messages, and ends early when their bodies are this large together. */
 const STRIDE = 20;
 const PAGE_BYTES = 4 * 1024 * 1024;
 const orNull = (at: number | null): string | null => (at === null ? null : isoTime(at));
 
-function sizeOf(message: PeekedMessage): number {
+/** A message's size in bytes (Q5). */
+export function sizeOf(message: PeekedMessage): number {
   let bytes = message.bodyBytes;
   for (const [name, value] of Object.entries(message.attributes ?? {})) bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
   return bytes;

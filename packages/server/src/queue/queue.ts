@@ -8,6 +8,7 @@ import { uuidv7 } from "uuidv7";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow, QueueSettings } from "../store/types.ts";
 import { type Directory, PRODUCTION } from "./directory.ts";
+import { type GigadriveQueue, gigadriveQueue } from "./gigadrive-settings.ts";
 import { wireStats } from "./peek.ts";
 import { changeOf, ezghDefaults, type GivenSettings, type WireQueue, wireQueue } from "./settings.ts";
 
@@ -19,7 +20,16 @@ export interface Queues {
     deadLetter: QueueRow | null,
     key: IdempotencyKey | null,
   ): Promise<WireQueue>;
+  /** Makes a queue of these very settings: for doors that name them otherwise. */
+  make(
+    given: Pick<QueueRow, "projectNo" | "environment" | "name" | "type" | "settings" | "source">,
+    key: IdempotencyKey | null,
+  ): Promise<QueueRow>;
+  /** All queues of an environment by name that `shows` lets through: at most the first 10,000 are looked at. */
+  all(projectNo: number, environment: string, shows: (queue: QueueRow) => boolean): Promise<QueueRow[]>;
   show(queue: QueueRow): Promise<WireQueue>;
+  /** With its depth and counters, as the Gigadrive door shows it. */
+  showGigadrive(queue: QueueRow): Promise<GigadriveQueue>;
   /**
    * Up to `limit` queues by name after `after`, of those that `shows` lets through, and the name to go on after: a page may be short,
    * only `next: null` ends the list.
@@ -42,6 +52,7 @@ const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 /** How many queues one page reads at once, and how many it may walk over to find those in the key's reach. */
 const STRIDE = 200;
 const WALK = 2_000;
+const MOST = 10_000;
 
 /** A fresh resource name: `que_` and 12 characters (Q1). `random(n)` is a whole number below n. */
 export function resourceName(random: (below: number) => number): string {
@@ -68,6 +79,10 @@ export function createQueues(deps: {
     const target = deadLetter === "queue" && deadLetterNo !== null ? await directory.byNo(deadLetterNo) : null;
     return wireQueue(queue, target?.id ?? null);
   };
+  const make: Queues["make"] = async (given, key) => {
+    const named = { id: newId(), resourceName: resourceName(random), ...given };
+    return (await store.once(key, "createQueue", named)).result;
+  };
   const change = async (queue: QueueRow, settings: Partial<QueueSettings>): Promise<QueueRow> => {
     try {
       return await store.run("updateQueue", queue.no, settings);
@@ -78,19 +93,24 @@ export function createQueues(deps: {
 
   return {
     async create(projectNo, given, deadLetter, key) {
-      const { result } = await store.once(key, "createQueue", {
-        id: newId(),
-        resourceName: resourceName(random),
-        projectNo,
-        environment: PRODUCTION,
-        name: given.name,
-        type: given.type ?? "standard",
-        settings: { ...ezghDefaults, ...changeOf(given, deadLetter?.no ?? null) },
-        source: "api",
-      });
-      return show(result);
+      const settings = { ...ezghDefaults, ...changeOf(given, deadLetter?.no ?? null) };
+      const type = given.type ?? "standard";
+      return show(await make({ projectNo, environment: PRODUCTION, name: given.name, type, settings, source: "api" }, key));
+    },
+    make,
+    async all(projectNo, environment, shows) {
+      const queues: QueueRow[] = [];
+      let after: string | null = null;
+      for (let walked = 0; walked < MOST; walked += STRIDE) {
+        const rows: QueueRow[] = await store.run("listQueues", projectNo, environment, after, STRIDE);
+        queues.push(...rows.filter(shows));
+        after = rows.at(-1)?.name ?? null;
+        if (rows.length < STRIDE) break;
+      }
+      return queues;
     },
     show,
+    showGigadrive: async (queue) => gigadriveQueue(queue, await store.run("stats", queue.no)),
     async list(projectNo, after, limit, shows) {
       const queues: QueueRow[] = [];
       let next = after;

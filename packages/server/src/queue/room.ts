@@ -4,6 +4,7 @@ import type { Store } from "../store/store.ts";
 import type { QueueRow } from "../store/types.ts";
 import { queueChores } from "./chores.ts";
 import { createDirectory, type Directory, PRODUCTION } from "./directory.ts";
+import { createGigadriveMessages, type GigadriveMessages } from "./gigadrive-messages.ts";
 import type { Chore } from "./housekeeping.ts";
 import { createMessages, type Messages } from "./messages.ts";
 import { createQueues, type Queues } from "./queue.ts";
@@ -14,8 +15,9 @@ export interface QueueRoom {
   queues: Queues;
   messages: Messages;
   redrives: Redrives;
-  /** For `createAccess`: the queues of the `production` environment. */
-  findQueue: (projectNo: number, reference: string) => Promise<QueueRow | null>;
+  /** For `createAccess`: the queues of an environment, `production` unless named. */
+  findQueue: (projectNo: number, reference: string, environment?: string) => Promise<QueueRow | null>;
+  gigadrive: GigadriveMessages;
   /** For `createHousekeeping`. */
   chores: readonly Chore[];
   /** Called with the name of a chore that has something to do now. */
@@ -34,7 +36,8 @@ export function createQueueRoom(deps: { store: Store; clock: Clock; maxMessageBy
     messages,
     queues: createQueues({ store, directory, onDelete: () => work("removals") }),
     redrives: createRedrives({ store, onStart: () => work("redrives") }),
-    findQueue: (projectNo, reference) => directory.find(projectNo, PRODUCTION, reference),
+    findQueue: (projectNo, reference, environment = PRODUCTION) => directory.find(projectNo, environment, reference),
+    gigadrive: createGigadriveMessages({ store, clock, messages, maxMessageBytes: deps.maxMessageBytes }),
     chores: queueChores(store),
     onWork(listener) {
       work = listener;

@@ -43,11 +43,20 @@ function readBody(given: GivenMessage, index: number): Uint8Array {
   }
   const text = given.bodyBase64;
   if (text === undefined) throw refuse(index, "body", "body or bodyBase64 is required");
+  const bytes = readBase64(text);
+  if (bytes === null) throw refuse(index, "bodyBase64", "standard base64 with padding", text);
+  return bytes;
+}
+
+/** The bytes of standard base64 with padding; `null` for every other text. */
+export function readBase64(text: string): Uint8Array | null {
   const bytes = Buffer.from(text, "base64");
-  if (text.length % 4 !== 0 || !BASE64.test(text) || bytes.toString("base64") !== text)
-    throw refuse(index, "bodyBase64", "standard base64 with padding", text);
+  if (text.length % 4 !== 0 || !BASE64.test(text) || bytes.toString("base64") !== text) return null;
   return new Uint8Array(bytes);
 }
+
+/** Whether a text holds no half of a character. */
+export const wellFormed = (text: string): boolean => !LONE_SURROGATE.test(text);
 
 function attributeBytes(attributes: Record<string, string>, index: number, bounds: MessageBounds): number {
   let bytes = 0;

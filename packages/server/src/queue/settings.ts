@@ -25,6 +25,7 @@ export const ezghDefaults: QueueSettings = {
   retryBackoffMaxMs: null,
   deduplicationWindowMs: 300_000,
   contentBasedDeduplication: false,
+  consumerPath: null,
   concurrency: 100,
   rateLimit: null,
   groupConcurrency: 1,

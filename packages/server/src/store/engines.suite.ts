@@ -61,6 +61,7 @@ export const defaults: QueueSettings = {
   retryBackoffMaxMs: null,
   deduplicationWindowMs: 300_000,
   contentBasedDeduplication: false,
+  consumerPath: null,
   concurrency: 100,
   rateLimit: null,
   groupConcurrency: 1,

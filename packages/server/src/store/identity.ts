@@ -34,7 +34,7 @@ const LAST_USED_STEP_MS = 60_000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** The next short number, one series for everything that is numbered; locks the counter until the commit. */
-async function nextNo(tx: Tx): Promise<number> {
+export async function nextNo(tx: Tx): Promise<number> {
   const [row] = await tx.query("UPDATE queue_counter SET last = last + 1 RETURNING last");
   return Number(row?.last);
 }
@@ -145,6 +145,17 @@ export const identityVerbs = {
     return { organization: found, project: row === undefined ? null : projectOf(row) };
   },
 
+  /** Up to two projects that a Gigadrive application id may mean: by UUID or by name, of one project when `projectNo` is given. */
+  async findApplications(tx: Tx, reference: string, projectNo: number | null): Promise<ProjectRecord[]> {
+    const column = UUID.test(reference) ? "id" : "name";
+    const one = projectNo === null ? "" : " AND p.no = :projectNo";
+    const rows = await tx.query(`SELECT ${PROJECT} WHERE p.${column} = :reference${one} ORDER BY p.no LIMIT 2`, {
+      reference,
+      ...(projectNo === null ? {} : { projectNo }),
+    });
+    return rows.map(projectOf);
+  },
+
   /** A project by its number. */
   async projectByNo(tx: Tx, no: number): Promise<ProjectRecord | null> {
     const [row] = await tx.query(`SELECT ${PROJECT} WHERE p.no = :no`, { no });
@@ -166,6 +177,7 @@ export const identityVerbs = {
     const [queue] = await tx.query("SELECT no FROM queue WHERE project_no = :no LIMIT 1", { no });
     if (queue !== undefined) throw new Fault("not_empty", "the project still holds queues: delete them first");
     const keys = await tx.query("DELETE FROM api_key WHERE project_no = :no RETURNING id", { no });
+    await tx.query("DELETE FROM deployment WHERE project_no = :no", { no });
     await tx.query("DELETE FROM environment WHERE project_no = :no", { no });
     await tx.query("DELETE FROM project WHERE no = :no", { no });
     return keys.map((row) => String(row.id));
@@ -269,7 +281,9 @@ export const identityVerbs = {
   async sealedUnder(tx: Tx): Promise<string[]> {
     const rows = await tx.query(
       `SELECT DISTINCT substr(secret, 1, 12) AS head FROM subscription
-       UNION SELECT DISTINCT substr(previous_secret, 1, 12) FROM subscription WHERE previous_secret IS NOT NULL`,
+       UNION SELECT DISTINCT substr(previous_secret, 1, 12) FROM subscription WHERE previous_secret IS NOT NULL
+       UNION SELECT DISTINCT substr(secret, 1, 12) FROM environment WHERE secret IS NOT NULL
+       UNION SELECT DISTINCT substr(next_secret, 1, 12) FROM environment WHERE next_secret IS NOT NULL`,
     );
     return rows.map((row) => String(row.head));
   },

@@ -280,7 +280,64 @@ async function sendMessages(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
   return results.map(sendResult);
 }
 
+/** Sends what can be sent, in the caller's transaction, and answers each row; when nothing could be stored it throws the first refusal. */
+async function sendEach(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
+  const queues = await readQueues(
+    tx,
+    rows.map((row) => row.queueNo),
+  );
+  const stored = rows.map(storedSend);
+  await lockQueues(tx, queuesToLock(stored, queues));
+  const tally: Tally = new Map();
+  const results = (await send(tx, stored, queues, tally)).map(sendResult);
+  const refused = results.flatMap((result) => ("refused" in result ? [result.refused] : []));
+  if (refused[0] !== undefined && refused.length === results.length) throw new Fault(refused[0], "Nothing could be stored.");
+  await writeTally(tx, tally);
+  return results;
+}
+
+/** Up to `limit` messages of a queue by number, of one state or of all, after the first `offset`; bodies cut to `bodyBytes`. */
+async function listMessages(
+  tx: Tx,
+  queueNo: number,
+  page: { state: MessageState | null; offset: number; limit: number; bodyBytes: number },
+): Promise<PeekedMessage[]> {
+  const { state, offset, limit } = page;
+  const free = await freeIn(tx, queueNo);
+  // Of a state that only the clock knows, no more than the first 100,000 messages are looked at.
+  const seqs =
+    state === null || state === "dead"
+      ? await tx.query<{ seq: number }>(
+          `SELECT m.seq FROM message AS m WHERE m.queue_no = :queueNo ${state === null ? "" : "AND m.dead_at IS NOT NULL"}
+           ORDER BY m.queue_no, m.seq LIMIT :limit OFFSET :offset`,
+          { queueNo, limit, offset },
+        )
+      : await tx.query<{ seq: number }>(
+          `SELECT s.seq FROM (SELECT m.seq, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
+           ORDER BY m.queue_no, m.seq LIMIT :most) AS s WHERE s.state = :state ORDER BY s.seq LIMIT :limit OFFSET :offset`,
+          { queueNo, now: tx.now, free, most: EXACT, state, limit, offset },
+        );
+  if (seqs.length === 0) return [];
+  const rows = await tx.query<Peeked>(
+    `SELECT ${PEEKED}, substr(m.body, 1, :cut) AS body FROM message AS m WHERE m.seq IN (${seqs.map(({ seq }) => seq).join(", ")})
+     ORDER BY m.seq`,
+    { now: tx.now, free, cut: page.bodyBytes },
+  );
+  return rows.map(peeked);
+}
+
 export { moveDeadLetters } from "./move.ts";
 
 /** Cold verbs: message. */
-export const messageVerbs = { peekMessages, getMessage, deleteMessage, purge, stats, sendMessages, ...sweepVerbs };
+export const messageVerbs = {
+  peekMessages,
+  listMessages,
+  getMessage,
+  messageSeq: seqOf,
+  deleteMessage,
+  purge,
+  stats,
+  sendMessages,
+  sendEach,
+  ...sweepVerbs,
+};

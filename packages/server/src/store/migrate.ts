@@ -4,6 +4,7 @@
  */
 import type { Db } from "../db/db.ts";
 import { foundation } from "./migrations/001-foundation.ts";
+import { deployments } from "./migrations/002-deployments.ts";
 
 export interface Migration {
   version: number;
@@ -12,7 +13,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation];
+export const migrations: readonly Migration[] = [foundation, deployments];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

@@ -5,6 +5,7 @@
  */
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
+import { placeConsumer } from "./consumer.ts";
 import { forgetQueue } from "./queue-memory.ts";
 import { regroup } from "./regroup.ts";
 import { relimit } from "./relimit.ts";
@@ -30,7 +31,8 @@ function queueOf(row: Row): QueueRow {
     environment: row.environment as string,
     name: row.name as string,
     type: row.type as QueueRow["type"],
-    settings: JSON.parse(row.settings as string) as QueueSettings,
+    // Queues of the first schema have no consumer, and say nothing of it.
+    settings: { consumerPath: null, ...(JSON.parse(row.settings as string) as Omit<QueueSettings, "consumerPath">) },
     source: row.source as QueueRow["source"],
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
@@ -92,7 +94,9 @@ async function createQueue(tx: Tx, given: NewQueue): Promise<QueueRow> {
     },
   );
   if (rows[0] === undefined) throw new Fault("queue_exists", `There is already a queue named ${given.name}.`);
-  return queueOf(rows[0]);
+  const queue = queueOf(rows[0]);
+  await placeConsumer(tx, null, queue);
+  return queue;
 }
 
 /** A queue by its short number; `null` when there is none. */
@@ -137,6 +141,7 @@ async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): 
     settings: JSON.stringify(queue.settings),
     deadLetterNo: linkOf(queue.settings),
   });
+  await placeConsumer(tx, before, queue);
   await forgetQueue(tx, no);
   if (before.settings.maxAttempts !== queue.settings.maxAttempts)
     await relimit(tx, no, before.type === "fifo" ? 1 : before.settings.groupConcurrency, queue.settings.maxAttempts);

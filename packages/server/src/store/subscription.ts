@@ -168,6 +168,12 @@ export const subscriptionVerbs = {
   async createSubscription(tx: Tx, given: NewSubscription): Promise<SubscriptionRow> {
     const taken = async () => (await tx.query("SELECT no FROM subscription WHERE queue_no = :queue", { queue: given.queueNo })).length > 0;
     // Two creations at once on PostgreSQL may draw the same number: the loser of that draws again, the loser of the queue gives up.
+    // The queue's row is held: it gets no consumer meanwhile.
+    const [queue] = await tx.query("UPDATE queue SET updated_at = updated_at WHERE no = :queue RETURNING consumer_path", {
+      queue: given.queueNo,
+    });
+    if (queue !== undefined && queue.consumer_path !== null)
+      throw new Fault("subscription_exists", "the queue has a push consumer: set its consumerPath to null first");
     for (;;) {
       if (await taken()) throw new Fault("subscription_exists", "the queue has a subscription already");
       const rows = await tx.query(
@@ -191,8 +197,7 @@ export const subscriptionVerbs = {
         },
       );
       if (rows.length > 0) return toRow(await find(tx, given.projectNo, given.id));
-      const queue = await tx.query("SELECT no FROM queue WHERE no = :queue", { queue: given.queueNo });
-      if (queue.length === 0) throw new Fault("queue_not_found", "the queue was deleted meanwhile");
+      if (queue === undefined) throw new Fault("queue_not_found", "the queue was deleted meanwhile");
     }
   },
 

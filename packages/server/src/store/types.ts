@@ -17,6 +17,8 @@ export interface QueueSettings {
   retryBackoffMaxMs: number | null;
   deduplicationWindowMs: number;
   contentBasedDeduplication: boolean;
+  /** Where a deployment takes the queue's messages, one a request (C1); `null`: a pull queue. */
+  consumerPath: string | null;
   /** Gigadrive's push concurrency. */
   concurrency: number;
   rateLimit: { count: number; periodMs: number } | null;

@@ -18,6 +18,7 @@ import {
   withRate,
 } from "../delivery/flow.ts";
 import { hmac } from "../delivery/hmac.ts";
+import { insist } from "../delivery/insist.ts";
 import type { LaneSource, Opened } from "../delivery/lane.ts";
 import type { Attempt, DeliveryResult } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
@@ -30,8 +31,6 @@ import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
 
 /** Bytes of an answer that are kept with an attempt. */
 const KEPT_ANSWER = 1024;
-/** The wait before a settle is tried again, doubling, as long as the lease lasts. */
-const SETTLE_BACKOFF_MS = { first: 100, most: 5_000 };
 
 /** What deliveries need from outside. `log` has pino's form: one line per attempt at debug, per failure at info (A15). */
 export interface PushDeps {
@@ -109,28 +108,10 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
   };
 
   /** Settles within the lease; what can't be settled by then comes back by itself. */
-  const settle = async (rows: SettleRow[], until: number, signal?: AbortSignal): Promise<boolean> => {
-    for (let waitMs = SETTLE_BACKOFF_MS.first; ; waitMs = Math.min(waitMs * 2, SETTLE_BACKOFF_MS.most)) {
-      try {
-        await store.settle(rows);
-        return true;
-      } catch (error) {
-        log.warn({ subscription: resourceName, err: error }, "outcomes could not be stored");
-        if (signal?.aborted || clock.now() + waitMs >= until) return false;
-        await pause(waitMs, signal);
-      }
-    }
+  const settle = (rows: SettleRow[], until: number, signal?: AbortSignal): Promise<boolean> => {
+    const failed = (err: unknown): void => log.warn({ subscription: resourceName, err }, "outcomes could not be stored");
+    return insist(() => store.settle(rows), { clock, until, signal, failed });
   };
-  const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
-    new Promise((resolve) => {
-      const done = (): void => {
-        cancel();
-        signal?.removeEventListener("abort", done);
-        resolve();
-      };
-      const cancel = clock.after(ms, done);
-      signal?.addEventListener("abort", done);
-    });
 
   const keep = (at: number, deliveryId: string, messages: readonly ClaimedMessage[], result: DeliveryResult, reading: Reading): void => {
     if (reading.ok && !row.subscription.recordAttempts) return;

@@ -7,7 +7,7 @@ import { invalid } from "@millrace/contract";
 import { generateSecret } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Cancel, Clock } from "../clock.ts";
-import { createDispatcher } from "../delivery/dispatcher.ts";
+import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Lane } from "../delivery/lane.ts";
 import { checkTarget } from "../delivery/target.ts";
 import type { Attempt, EgressPolicy } from "../delivery/types.ts";
@@ -46,6 +46,8 @@ export interface SubscriptionDeps {
   clock: Clock;
   vault: Vault;
   attempt: Attempt;
+  /** Decides when lanes claim: one for the whole server. */
+  dispatcher: Dispatcher;
   /** The endpoint rules that targets are checked by (P18). */
   policy: EgressPolicy;
   /** Tells of changed and deleted queues: their lanes follow. */
@@ -63,7 +65,7 @@ export interface SubscriptionDeps {
 export interface Subscriptions {
   /** Builds the lanes of all active subscriptions from the store. */
   start(): Promise<void>;
-  /** P25: no new delivery, open ones get `graceMs`, the rest is aborted and lapses. */
+  /** P25: no new delivery, open ones get `graceMs`, the rest is aborted and lapses. It stops the dispatcher, whoever else uses it. */
   stop(graceMs: number): Promise<void>;
   create(queue: QueueRow, given: GivenSubscription, key: IdempotencyKey | null): Promise<WireSubscription>;
   /** By id or resource name; throws `subscription_not_found`. */
@@ -108,10 +110,7 @@ const writeCursor = (no: number): string => Buffer.from(String(no)).toString("ba
 /** Makes the verbs and lanes of one server. */
 export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const { store, clock, vault, policy, log } = deps;
-  const dispatcher = createDispatcher({
-    clock,
-    report: (err, subscription) => log.warn({ err, subscription }, "a delivery lane failed; it goes on"),
-  });
+  const { dispatcher } = deps;
   const records = createRecords({
     store,
     clock,

@@ -1,0 +1,183 @@
+/**
+ * The push consumers of a server (C1, C6, C7): every queue with a `consumerPath` is a lane of the one dispatcher. A change is committed
+ * first and then put in force here, before it is answered; other nodes hear of it within a second.
+ */
+import type { Cancel, Clock } from "../clock.ts";
+import type { Dispatcher } from "../delivery/dispatcher.ts";
+import type { Lane } from "../delivery/lane.ts";
+import type { Environments } from "../deployment/environment.ts";
+import type { Vault } from "../identity/vault.ts";
+import type { ConsumerRow } from "../store/consumer.ts";
+import { type ConsumerLane, createConsumerLane, type LaneDeps } from "./lane.ts";
+import { createServing, type Serving } from "./serving.ts";
+
+/** How many are read at once. */
+const PAGE = 500;
+/** How often a node looks whether another one has changed what is served, and how often it reads everything anew. */
+const LOOK_MS = 500;
+const NET_MS = 20_000;
+
+export interface ConsumerDeps extends Omit<LaneDeps, "random"> {
+  clock: Clock;
+  vault: Vault;
+  dispatcher: Dispatcher;
+  /** Tells of changed and deleted queues: their lanes follow. */
+  directory: { onChange(listener: (queueNo: number) => void): () => void };
+  /** Knows the environments' secrets. */
+  environments: Pick<Environments, "ensureSecret">;
+  random?: () => number;
+}
+
+export interface Consumers {
+  /** Builds the lanes of all push consumers from the store. */
+  start(): Promise<void>;
+  /** P25, as for subscriptions. It stops the dispatcher, whoever else uses it. */
+  stop(graceMs: number): Promise<void>;
+  /** Puts what the store says of a queue's consumer in force. */
+  refresh(queueNo: number): Promise<void>;
+  /** Puts what the store says an environment serves in force. */
+  served(environmentNo: number): Promise<void>;
+  /** Resolves once nothing is under way. For tests and the virtual clock. */
+  rest(): Promise<void>;
+  /** Lanes, for metrics and tests. */
+  readonly lanes: number;
+}
+
+interface Running {
+  environmentNo: number;
+  source: ConsumerLane;
+  lane: Lane;
+}
+
+/** Makes the lanes of one server. */
+export function createConsumers(deps: ConsumerDeps): Consumers {
+  const { store, clock, log, dispatcher, environments } = deps;
+  const laneDeps: LaneDeps = { ...deps, random: deps.random ?? Math.random };
+  const running = new Map<number, Running>();
+  const environment = new Map<number, Serving>();
+  const stops: (() => void)[] = [];
+  const timers = new Set<Cancel>();
+  let stopped = false;
+  let version = 0;
+  /** Queues that became ready while lanes were being built: looked at again afterwards. */
+  const early = new Set<number>();
+  let building = 0;
+  let last: Promise<unknown> = Promise.resolve();
+
+  /** One after the other, so that the last word is the store's. */
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    building++;
+    const turn = last.then(work).finally(() => {
+      building--;
+      if (building > 0) return;
+      for (const queueNo of early) running.get(queueNo)?.lane.wake();
+      early.clear();
+    });
+    last = turn.catch(() => {});
+    return turn;
+  };
+
+  const servingOf = async (row: ConsumerRow): Promise<Serving | null> => {
+    const known = environment.get(row.environmentNo);
+    if (known !== undefined) return known;
+    await environments.ensureSecret({ no: row.environmentNo, id: row.environmentId });
+    const served = await store.run("serving", row.environmentNo);
+    if (served === null) return null;
+    const made = createServing(deps, served);
+    environment.set(row.environmentNo, made);
+    return made;
+  };
+  const end = (queueNo: number): void => {
+    const known = running.get(queueNo);
+    if (known === undefined) return;
+    running.delete(queueNo);
+    known.source.set(null);
+    // Open deliveries finish and settle by themselves.
+    void known.lane.close();
+  };
+  const place = async (row: ConsumerRow): Promise<void> => {
+    const known = running.get(row.queueNo);
+    if (known !== undefined) known.source.set(row);
+    else {
+      const serving = await servingOf(row);
+      if (serving === null || stopped) return;
+      const source = createConsumerLane(laneDeps, row, serving);
+      running.set(row.queueNo, { environmentNo: row.environmentNo, source, lane: dispatcher.add(source, true) });
+    }
+    if (row.nextInMs !== null) running.get(row.queueNo)?.lane.wake(row.nextInMs);
+  };
+  const readServed = async (environmentNo: number): Promise<void> => {
+    const serving = environment.get(environmentNo);
+    const served = serving === undefined ? null : await store.run("serving", environmentNo);
+    if (serving === undefined || served === null) return;
+    serving.set(served);
+    for (const each of running.values()) if (each.environmentNo === environmentNo) each.lane.wake();
+  };
+  const readAll = async (): Promise<void> => {
+    version = await store.run("servingVersion");
+    for (const environmentNo of environment.keys()) await readServed(environmentNo);
+    const left = new Set(running.keys());
+    for (let after = 0; ; ) {
+      const rows = await store.run("listConsumers", after, PAGE);
+      for (const row of rows) {
+        left.delete(row.queueNo);
+        await place(row);
+        after = row.queueNo;
+      }
+      if (rows.length < PAGE) break;
+    }
+    for (const queueNo of left) end(queueNo);
+  };
+  const refresh = (queueNo: number): Promise<void> =>
+    inTurn(async () => {
+      const row = await store.run("loadConsumer", queueNo);
+      if (row === null) return end(queueNo);
+      await place(row);
+      running.get(queueNo)?.lane.wake();
+    });
+  const every = (ms: number, work: () => Promise<void>): void => {
+    const cancel = clock.after(ms, () => {
+      timers.delete(cancel);
+      work()
+        .catch((err) => log.warn({ err }, "what is served could not be looked up"))
+        .finally(() => every(ms, work));
+    });
+    if (stopped) cancel();
+    else timers.add(cancel);
+  };
+  const look = async (): Promise<void> => {
+    if ((await store.run("servingVersion")) !== version) await inTurn(readAll);
+  };
+
+  return {
+    async start() {
+      stops.push(
+        store.onReady((queueNo, inMs) => {
+          running.get(queueNo)?.lane.wake(inMs);
+          if (building > 0) early.add(queueNo);
+        }),
+        deps.directory.onChange((queueNo) => {
+          refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
+        }),
+      );
+      await inTurn(readAll);
+      if (store.engine === "postgres") {
+        every(LOOK_MS, look);
+        every(NET_MS, () => inTurn(readAll));
+      }
+    },
+    async stop(graceMs) {
+      stopped = true;
+      for (const stop of stops) stop();
+      for (const cancel of timers) cancel();
+      await dispatcher.stop(graceMs);
+      await last;
+    },
+    refresh,
+    served: (environmentNo) => inTurn(() => readServed(environmentNo)),
+    rest: () => dispatcher.rest(),
+    get lanes() {
+      return running.size;
+    },
+  };
+}
