@@ -1,5 +1,4 @@
 /** Payloads and bodies. Without a codec of the queue's own, the content type decides how a body is read. */
-import { base64 } from "@millrace/contract/wire";
 
 /** How payloads become bodies and back. `decode` may throw: the message then goes to the dead letters. */
 export interface Codec<T> {
@@ -63,6 +62,13 @@ export function decodeByContentType(body: Uint8Array, contentType: string | unde
 export function asBytes(value: unknown): Uint8Array | undefined {
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return Object.prototype.toString.call(value) === "[object ArrayBuffer]" ? new Uint8Array(value as ArrayBuffer) : undefined;
+}
+
+/** Standard base64, by the platform's own encoder, which takes a text of bytes. */
+function base64(bytes: Uint8Array): string {
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += 8192) binary += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(binary);
 }
 
 /** A string as text, bytes as they are, anything else as JSON. Throws a `TypeError` for what JSON has no word for. */
