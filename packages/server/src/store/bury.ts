@@ -4,7 +4,7 @@
  * and is tried again: it is never destroyed.
  */
 import type { Tx } from "../db/db.ts";
-import { type Grouped, shared } from "./group.ts";
+import { type Grouped, groupsOf, lockHeads, shared } from "./group.ts";
 import { expiryOf, groupKeyIn, type HotQueue, NEVER } from "./queue-memory.ts";
 import type { Settled } from "./settle.ts";
 import { count, type Tally } from "./tally.ts";
@@ -105,5 +105,7 @@ export async function bury(
     touched.push({ queue_no: x.queue_no, group_key: groupKeyIn(source, x.group_key) });
     joined.push({ queue_no: target.no, group_key: groupKeyIn(target, x.group_key) });
   }
+  // A claim of the target may hold these heads: what it leases must be seen before they are put in line again.
+  await lockHeads(tx, groupsOf(joined));
   return joined;
 }

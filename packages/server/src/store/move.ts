@@ -57,6 +57,8 @@ export async function moveDeadLetters(tx: Tx, queueNo: number, seqs: readonly nu
     touched.push({ queue_no: to.no, group_key: groupKeyIn(to, x.group_key) });
     tx.ready(to.no, tx.now);
   }
+  // Those of the targets too: a claim there may have leased what stands before the moved.
+  await lockHeads(tx, groupsOf(touched));
   await promote(tx, groupsOf(touched), queues);
   await writeTally(tx, tally);
   return {

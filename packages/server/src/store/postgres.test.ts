@@ -175,6 +175,46 @@ describe("PostgreSQL alone", () => {
     expect((await claims).map(({ batches }) => batches.flat().length)).toEqual([1, 1]);
   });
 
+  it.each(["dead letter", "redrive"])(
+    "Q9, Q13, Q14: a %s that joins a group waits for the claim that is leasing the group's head",
+    async (kind) => {
+      const url = await database([2, { maxAttempts: 1, deadLetter: "queue", deadLetterNo: 3 }, "fifo"], [3, {}, "fifo"]);
+      const store = await node(url);
+      const [into, from] = kind === "redrive" ? ([2, 3] as const) : ([3, 2] as const);
+      const claim = async (queueNo: number) => (await store.claim({ queueNo, batchSize: 1, batches: 1, leaseMs: 60_000 })).batches.flat();
+      const bury = async (m: ClaimedMessage | undefined) =>
+        store.settle([{ queueNo: 2, seq: m?.seq ?? 0, receipt: m?.receipt ?? 0, outcome: "dead" as const }]);
+      await store.send([row(2, "g")]);
+      const [letter] = await claim(2);
+      if (kind === "redrive") await bury(letter);
+      await store.send([row(into, "g")]);
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      open.push({ close: () => client.end() });
+      // What a claim does, held open before its commit.
+      await client.query("BEGIN");
+      const until = Date.now() + 60_000;
+      const { rowCount } = await client.query(
+        `UPDATE message SET line_at = $1, due_at = $1, receipt = 1, receives = 1, attempts = 1, held_key = group_key
+       WHERE queue_no = $2`,
+        [until, into],
+      );
+      expect(rowCount).toBe(1);
+      const seqs = (await client.query<{ seq: string }>("SELECT seq FROM message WHERE queue_no = $1", [from])).rows.map((m) =>
+        Number(m.seq),
+      );
+      expect(seqs).toHaveLength(1);
+      const moving =
+        kind === "redrive" ? store.run("startRedrive", { id: "r", queueNo: 3, messageIds: null, ratePerSecond: null }) : bury(letter);
+      const step = kind === "redrive" ? moving.then(() => store.run("stepRedrive")) : moving;
+      const waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+      await expect.poll(async () => (await client.query(waits)).rowCount).toBe(1);
+      await client.query("COMMIT");
+      await step;
+      expect(await claim(into)).toEqual([]);
+    },
+  );
+
   it("STORE-09, Q18: whatever the statistics say, hot statements go by their index and examine no backlog", async () => {
     const url = await database([1, {}]);
     const client = new pg.Client({
