@@ -144,7 +144,7 @@ export function createTransport({ url, authorizer, timeoutMs, maxRetries, runtim
         authorization = await authorizer.header();
         return await once(call, authorization);
       } catch (error) {
-        if (error instanceof ApiError && error.status === 401 && !renewed && authorizer.refused(authorization)) {
+        if (error instanceof ApiError && error.status === 401 && authorization !== "" && !renewed && authorizer.refused(authorization)) {
           renewed = true;
           tries -= 1;
           continue;
