@@ -3,7 +3,7 @@
  * it is handed out; with another limit in force it must say what that one says. Only what is in flight is read: a backlog costs nothing.
  */
 import type { Tx } from "../db/db.ts";
-import { groupsOf, lockQueues, promote } from "./group.ts";
+import { groupsOf, lockHeads, lockQueues, promote } from "./group.ts";
 import { type HotQueue, NEVER } from "./queue-memory.ts";
 
 const UNLIMITED = 2 ** 31 - 1;
@@ -23,12 +23,11 @@ export async function relimit(tx: Tx, queueNo: number, limit: number | null, max
   );
   for (const row of freed) tx.ready(queueNo, row.due_at);
   // Of a shared group nobody who is leased stands in line; in an ordered one the head does, until all leases of the group end.
-  if (limit === 1)
-    await promote(
-      tx,
-      groupsOf(freed.map((row) => ({ ...row, queue_no: queueNo }))),
-      new Map([[queueNo, { no: queueNo, limit } as HotQueue]]),
-    );
+  if (limit === 1) {
+    const groups = groupsOf(freed.map((row) => ({ ...row, queue_no: queueNo })));
+    await lockHeads(tx, groups);
+    await promote(tx, groups, new Map([[queueNo, { no: queueNo, limit } as HotQueue]]));
+  }
   if (maxAttempts === null) return;
   for (const leased of IN_FLIGHT)
     await tx.query(
