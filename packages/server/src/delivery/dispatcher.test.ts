@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createClock, type VirtualClock } from "../clock.ts";
-import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
+import { AHEAD_MS, createDispatcher, type Dispatcher } from "./dispatcher.ts";
 import type { Claimed, Opened } from "./lane.ts";
 
 interface Delivery {
@@ -22,6 +22,7 @@ class Source {
   most = 0;
   failing = false;
   hold: Promise<void> | undefined;
+  spare = 0;
   private readonly waits = new Set<() => void>();
 
   constructor(key: string, limit: number, work: number) {
@@ -31,6 +32,9 @@ class Source {
   }
   permit(inFlight: number): { start: number; inMs: number | null } {
     return { start: this.limit - inFlight, inMs: null };
+  }
+  ahead(): number {
+    return this.spare;
   }
   async claim(n: number): Promise<Claimed<number>> {
     this.asked.push(n);
@@ -132,6 +136,68 @@ describe("the dispatcher", () => {
     }
     expect(source.most).toBe(6);
     expect(source.released).toEqual([]);
+  });
+
+  it("P13, P16: work held ready starts as soon as a slot is free, within the limit, and is claimed in few pieces", async () => {
+    begin();
+    const source = new Source("a", 4, 100);
+    source.spare = 8;
+    dispatcher.add(source);
+    await source.until(() => source.open.length === 4);
+    await turn();
+    expect(source.asked).toEqual([12]);
+    source.open[0]?.end();
+    expect(source.open.map(({ work }) => work)).toEqual([2, 3, 4, 5]);
+    await turn();
+    expect(source.asked).toEqual([12]);
+    source.open[0]?.end();
+    source.open[0]?.end();
+    await turn();
+    expect(source.asked).toEqual([12, 3]);
+    while (source.work.length > 0 || source.open.length > 0) {
+      source.open[0]?.end();
+      await turn();
+    }
+    expect(source.most).toBe(4);
+    expect(source.released).toEqual([]);
+  });
+
+  it("P8, P23: work that stands ready too long is given back, its lease untouched by an endpoint that became slow", async () => {
+    begin();
+    const source = new Source("a", 2, 6);
+    source.spare = 4;
+    dispatcher.add(source);
+    await source.until(() => source.open.length === 2);
+    await turn();
+    clock.advance(AHEAD_MS - 1);
+    await turn();
+    expect(source.released).toEqual([]);
+    clock.advance(1);
+    await source.until(() => source.released.length === 4);
+    expect(source.released).toEqual([3, 4, 5, 6]);
+    expect(source.open.map(({ work }) => work)).toEqual([1, 2]);
+  });
+
+  it("P16, P25: what stands ready is given back at once by a lane that may start nothing more, and at a stop", async () => {
+    begin();
+    const [paused, stopped] = [new Source("a", 1, 3), new Source("b", 1, 3)];
+    for (const source of [paused, stopped]) source.spare = 2;
+    const lane = dispatcher.add(paused);
+    dispatcher.add(stopped);
+    await paused.until(() => paused.open.length === 1);
+    await stopped.until(() => stopped.open.length === 1);
+    paused.limit = 0;
+    paused.spare = 0;
+    lane.wake();
+    await turn();
+    expect(paused.released).toEqual([2, 3]);
+    expect(stopped.released).toEqual([]);
+    const end = dispatcher.stop(1000);
+    await stopped.until(() => stopped.released.length === 2);
+    paused.open[0]?.end();
+    stopped.open[0]?.end();
+    await end;
+    expect([...paused.released, ...stopped.released]).toEqual([2, 3, 2, 3]);
   });
 
   it("P13: work claimed while the limit shrank is given back, not started", async () => {

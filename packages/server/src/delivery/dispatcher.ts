@@ -1,7 +1,8 @@
 /**
  * The dispatcher: decides which lane claims when. It knows no queues: lanes are registered by noun folders. One timer serves all
- * lanes; a lane that waits for nothing costs nothing. A lane never has more requests open than its source permits, claims only what
- * can start at once, and shares nothing with others but the bound on all open deliveries, beyond which each lane has one.
+ * lanes; a lane that waits for nothing costs nothing. A lane never has more requests open than its source permits, claims what can
+ * start at once and what its source lets it hold ready, and shares nothing with others but the bound on all open deliveries, beyond
+ * which each lane has one.
  */
 import { setMaxListeners } from "node:events";
 import type { Cancel, Clock } from "../clock.ts";
@@ -19,6 +20,10 @@ const UNSETTLED_PER_SLOT = 4;
 /** A lane that had work in the last `ACTIVE_MS` looks again after `SAFETY_MS`, should an event have been lost. */
 const SAFETY_MS = 30_000;
 const ACTIVE_MS = 300_000;
+/** How long claimed work may stand ready before it is given back: its lease is running. */
+export const AHEAD_MS = 500;
+/** A busy lane claims once it wants this share of all it may have, so that claims are few and large. */
+const LEAST_SHARE = 4;
 /** The wait after a claim that failed, doubling. */
 const BACKOFF_MS = { first: 100, most: 5_000 };
 
@@ -43,6 +48,9 @@ interface Held extends Entry {
   /** Claims under way, and how many deliveries they asked for. */
   claiming: number;
   asked: number;
+  /** Claimed work that stands ready, and until when the oldest of it may. */
+  ready: number;
+  readyUntil: number;
   /** The last claim was filled: there is more. */
   more: boolean;
   /** When there is something to claim. */
@@ -54,7 +62,10 @@ interface Held extends Entry {
   workedAt: number;
   closed: boolean;
   permit(inFlight: number): { start: number; inMs: number | null };
+  ahead(): number;
   claim(n: number): Promise<void>;
+  /** Starts what is ready and permitted, and gives back what may no longer stand ready. */
+  pump(): void;
   settled: (() => void)[] | undefined;
 }
 
@@ -104,25 +115,37 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       resting();
     });
   };
+  /** When the lane is looked at again: at `at`, or before if work that stands ready must be given back by then. */
+  const wait = (held: Held, at: number): void => {
+    const next = held.ready > 0 ? Math.min(at, held.readyUntil) : at;
+    if (next === Number.POSITIVE_INFINITY) due.remove(held);
+    else due.put(held, next);
+  };
   const look = (held: Held): void => {
-    if (stopping || held.closed || held.claiming >= MOST_CLAIMS) return;
+    held.pump();
+    if (stopping || held.closed || held.claiming >= MOST_CLAIMS) {
+      wait(held, Number.POSITIVE_INFINITY);
+      return;
+    }
     const now = clock.now();
     const at = Math.max(held.more ? now : held.dueAt, held.notBefore);
     if (at > now) {
-      if (at === Number.POSITIVE_INFINITY) due.remove(held);
-      else due.put(held, at);
+      wait(held, at);
       return;
     }
-    const taken = held.inFlight + held.asked;
-    const { start, inMs } = held.permit(taken);
+    const ahead = held.ahead();
+    const has = held.ready + held.asked;
+    const { start, inMs } = held.permit(held.inFlight + (ahead > 0 ? 0 : has));
     const room = open < MOST_OPEN ? MOST_OPEN - open : held.unsettled === 0 ? 1 : 0;
-    const n = Math.min(start, room, UNSETTLED_PER_SLOT * (taken + start) - held.unsettled - held.asked);
-    if (n > 0) {
-      due.remove(held);
+    const wanted = ahead > 0 ? start + ahead - has : start;
+    const n = Math.min(wanted, room, UNSETTLED_PER_SLOT * (held.inFlight + has + wanted) - held.unsettled - has);
+    // While work stands ready nothing waits for this claim: it is made when it is worth it, as more work is started.
+    const small = ahead > 0 && has > 0 && n * LEAST_SHARE < held.inFlight + has + wanted;
+    if (n > 0 && !small) {
+      wait(held, Number.POSITIVE_INFINITY);
       void held.claim(n);
-    } else if (start <= 0 && inMs !== null) due.put(held, now + Math.max(inMs, 1));
-    else if (room <= 0) due.put(held, now + BACKOFF_MS.first);
-    else due.remove(held);
+    } else if (start <= 0 && inMs !== null) wait(held, now + Math.max(inMs, 1));
+    else wait(held, room <= 0 ? now + BACKOFF_MS.first : Number.POSITIVE_INFINITY);
   };
   const ended = (held: Held): void => {
     if (held.unsettled === 0 && held.claiming === 0 && held.settled !== undefined) for (const call of held.settled) call();
@@ -137,6 +160,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
   const rest = (): Promise<void> => (idle() ? Promise.resolve() : new Promise((resolve) => quiet.add(resolve)));
 
   function add<Work>(source: LaneSource<Work>, idle = false): Lane {
+    const ready: { work: Work; until: number }[] = [];
     const guard = async (call: () => Promise<void>, quietly = false): Promise<boolean> => {
       try {
         await call();
@@ -152,6 +176,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         if (over) return;
         over = true;
         held.inFlight--;
+        pump();
         mark(held);
       };
       held.inFlight++;
@@ -182,15 +207,32 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
         if (nextInMs !== null) held.dueAt = Math.min(held.dueAt, now + nextInMs);
         if (now - held.workedAt < ACTIVE_MS) held.dueAt = Math.min(held.dueAt, now + SAFETY_MS);
       }
-      let started = 0;
-      while (started < work.length && !stopping && !held.closed && source.permit(held.inFlight).start > 0) {
-        void start(work[started] as Work);
-        started++;
+      if (work.length === 0) return;
+      for (const each of work) ready.push({ work: each, until: now + AHEAD_MS });
+      pump();
+    };
+    const pump = (): void => {
+      while (ready.length > 0 && !stopping && !held.closed && source.permit(held.inFlight).start > 0) {
+        void start((ready.shift() as { work: Work }).work);
       }
-      if (started === work.length) return;
-      // The limit shrank, or the lane was closed, while the claim was under way.
-      held.dueAt = Math.min(held.dueAt, now);
-      await guard(() => source.release(work.slice(started)));
+      // The limit shrank, the endpoint became slow, or the lane was closed since the claim.
+      const may = stopping || held.closed ? 0 : held.ahead();
+      const now = clock.now();
+      const back = ready.splice(may);
+      while (ready[0] !== undefined && ready[0].until <= now) back.push(ready.shift() as (typeof back)[number]);
+      held.ready = ready.length;
+      held.readyUntil = ready[0]?.until ?? Number.POSITIVE_INFINITY;
+      if (back.length > 0) void giveBack(back.map(({ work }) => work));
+    };
+    const giveBack = async (work: Work[]): Promise<void> => {
+      held.dueAt = Math.min(held.dueAt, clock.now());
+      held.claiming++;
+      claiming++;
+      await guard(() => source.release(work));
+      held.claiming--;
+      claiming--;
+      mark(held);
+      ended(held);
     };
     const held: Held = {
       at: 0,
@@ -199,6 +241,8 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       unsettled: 0,
       claiming: 0,
       asked: 0,
+      ready: 0,
+      readyUntil: Number.POSITIVE_INFINITY,
       more: false,
       dueAt: idle ? Number.POSITIVE_INFINITY : clock.now(),
       notBefore: 0,
@@ -208,6 +252,8 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       closed: false,
       settled: undefined,
       permit: (inFlight) => source.permit(inFlight),
+      ahead: () => source.ahead?.() ?? 0,
+      pump,
       async claim(n) {
         held.claiming++;
         held.asked += n;
@@ -242,6 +288,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       async close() {
         held.closed = true;
         lanes.delete(held);
+        pump();
         due.remove(held);
         if (held.unsettled === 0 && held.claiming === 0) return;
         held.settled ??= [];
@@ -263,6 +310,7 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     async stop(graceMs) {
       stopping = true;
       timer?.cancel();
+      for (const held of lanes) held.pump();
       if (graceMs > 0) {
         let cancel: Cancel = () => {};
         const grace = new Promise<void>((resolve) => {

@@ -24,6 +24,11 @@ export interface LaneSource<Work> {
   readonly key: string;
   /** How many more deliveries may start beside `inFlight`, and when to ask again (`null`: once one is over, or the lane is woken). */
   permit(inFlight: number): { start: number; inMs: number | null };
+  /**
+   * How much work may be claimed beyond what can start at once, so that an endpoint that answers quickly never waits for the store.
+   * What is not started within `AHEAD_MS` is given back; absent: none.
+   */
+  ahead?(): number;
   /** Takes up to `n` pieces of work. Rejects when the store can't answer: the lane then waits and tries again by itself. */
   claim(n: number): Promise<Claimed<Work>>;
   /** Makes the request and settles its outcome. */

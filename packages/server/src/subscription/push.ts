@@ -5,6 +5,7 @@
 import { ezghPush, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Clock } from "../clock.ts";
+import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
   allowedInFlight,
   type Bucket,
@@ -31,6 +32,11 @@ import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
 
 /** Bytes of an answer that are kept with an attempt. */
 const KEPT_ANSWER = 1024;
+
+/** An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it, of no more than `READY_BYTES`. */
+const QUICK_ANSWERS = 16;
+const QUICK_MS = 100;
+const READY_BYTES = 4 * 1024 * 1024;
 
 /** What deliveries need from outside. `log` has pino's form: one line per attempt at debug, per failure at info (A15). */
 export interface PushDeps {
@@ -71,6 +77,9 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
   let keys: { newest: SigningKey; previous: { key: SigningKey; until: number } | undefined } | undefined;
   /** When the row was loaded: its durations count from here. */
   let loadedAt = clock.now();
+  /** Quick answers in a row, and the size of the last batch claimed. */
+  let quick = 0;
+  let batchBytes = 1;
   const minute = { startedAt: clock.now(), now: 0, before: 0 };
 
   const active = (): boolean => !gone && row.subscription.state === "active" && !row.queue.settings.paused;
@@ -98,6 +107,10 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
     else bucket = bucket === undefined ? fullBucket(rate, clock.now()) : withRate(bucket, rate, clock.now());
   };
   takeRate();
+  const ahead = (): number => {
+    if (quick < QUICK_ANSWERS || bucket !== undefined || !active() || flow.limit < flow.max) return 0;
+    return Math.min(flow.max, Math.floor(READY_BYTES / batchBytes));
+  };
 
   const turnMinute = (): void => {
     const passed = clock.now() - minute.startedAt;
@@ -155,13 +168,18 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
       return { start: taken, inMs: taken > 0 ? null : waitMs };
     },
 
+    ahead,
+
     async claim(n) {
       openKeys();
       const { batchSize, target } = row.subscription;
       const { retentionMs } = row.queue.settings;
-      const lease = leaseMs(row.queue.settings, target);
+      // What stands ready first must have all of its lease left when its request starts (P8).
+      const lease = leaseMs(row.queue.settings, target) + (ahead() > 0 ? AHEAD_MS : 0);
       const claim = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease });
-      const [oldest] = claim.batches[0] ?? [];
+      const [batch = []] = claim.batches;
+      if (batch.length > 0) batchBytes = batch.reduce((sum, { body }) => sum + body.length, 1);
+      const [oldest] = batch;
       if (oldest !== undefined && oldest.receives === 1 && claim.batches.length >= n) {
         // A message expires its retention after it was due, and its lease began when it was claimed: both by the store's clock.
         const lagMs = oldest.leaseUntil - lease - (oldest.expiresAt - retentionMs);
@@ -203,6 +221,7 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
           : readFailure(result, messages.length);
       const endedAt = clock.now();
       flow = onResult(flow, reading.ok ? "success" : reading.slowDown ? "slow" : "failed", endedAt);
+      quick = reading.ok && result.durationMs <= QUICK_MS ? quick + 1 : 0;
       turnMinute();
       minute.now++;
       if (!reading.ok) fail(endedAt, result, reading);
