@@ -1,0 +1,3 @@
+import { consumerSuite } from "./consumer.suite.ts";
+
+consumerSuite("postgres");
