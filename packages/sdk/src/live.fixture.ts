@@ -19,6 +19,10 @@ export interface Live {
   advance(ms: number): void;
   /** One call of the API, relative to the application. */
   ask<T = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<T>;
+  /** Asks again, a bounded number of times, until the answer is good: for what happens after an answer. */
+  until<T>(ask: () => Promise<T>, good: (value: T) => boolean): Promise<T>;
+  /** Makes an application that is served already the current deployment. */
+  register(id: string, url: string): Promise<void>;
   /** Serves an application on loopback and makes it the current deployment. */
   deploy(id: string, listener: RequestListener): Promise<void>;
   close(): Promise<void>;
@@ -50,6 +54,10 @@ export async function live(): Promise<Live> {
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return JSON.parse(text) as T;
   };
+  const register = async (id: string, url: string): Promise<void> => {
+    await ask("PUT", `/deployments/${id}`, { url, environment: "production" });
+    await ask("POST", `/deployments/${id}/promote`);
+  };
   const { secret } = await ask<{ secret: string }>("GET", "/environments/production/signing-secret");
   return {
     url: server.url,
@@ -58,6 +66,13 @@ export async function live(): Promise<Live> {
     secret,
     advance: (ms) => clock.advance(ms),
     ask,
+    register,
+    async until(question, good) {
+      for (let i = 0; ; i += 1) {
+        const value = await question();
+        if (good(value) || i === 500) return value;
+      }
+    },
     async deploy(id, listener) {
       const app = createServer(listener).listen(0, "127.0.0.1");
       await once(app, "listening");
@@ -65,8 +80,7 @@ export async function live(): Promise<Live> {
         app.close();
         app.closeAllConnections();
       });
-      await ask("PUT", `/deployments/${id}`, { url: `http://127.0.0.1:${(app.address() as AddressInfo).port}`, environment: "production" });
-      await ask("POST", `/deployments/${id}/promote`);
+      await register(id, `http://127.0.0.1:${(app.address() as AddressInfo).port}`);
     },
     async close() {
       await server.close(0);

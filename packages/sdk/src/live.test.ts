@@ -24,14 +24,6 @@ function line<T>() {
     },
   };
 }
-/** Asks again, a bounded number of times, for what happens after an answer. */
-async function until<T>(ask: () => Promise<T>, good: (value: T) => boolean): Promise<T> {
-  for (let i = 0; ; i += 1) {
-    const value = await ask();
-    if (good(value) || i === 500) return value;
-  }
-}
-
 describe("the SDK against a server", () => {
   it("C11: a message is sent, shown, cancelled, received, given back, extended and acknowledged", async () => {
     const orders = server.client.queue<{ n: number }>("orders");
@@ -99,7 +91,7 @@ describe("the SDK against a server", () => {
     for (const message of await jobs.receive({ maxMessages: 3 })) await message.nack({ deadLetter: true, error: "no good" });
     expect((await jobs.info()).stats.dead).toBe(3);
     expect(await jobs.redrive()).toBe(3);
-    await until(
+    await server.until(
       () => jobs.info(),
       ({ stats }) => stats.ready === 3,
     );
@@ -152,7 +144,7 @@ describe("the SDK against a server", () => {
 
     await emails.send({ kind: "good" });
     expect(await calls.next()).toEqual(["good", 1]);
-    await until(
+    await server.until(
       () => emails.info(),
       ({ stats }) => stats.acknowledged === 1,
     );
@@ -160,7 +152,7 @@ describe("the SDK against a server", () => {
     await emails.send({ kind: "never" });
     expect(await calls.next()).toEqual(["never", 1]);
     await (server.client.queue("emails") as typeof emails).send({ kind: 7 } as never);
-    const dead = await until(
+    const dead = await server.until(
       () => server.ask<{ items: { lastError: string; attempts: number }[]; total: number }>("GET", "/queues/emails/messages?state=dead"),
       ({ total }) => total === 2,
     );
@@ -171,7 +163,7 @@ describe("the SDK against a server", () => {
 
     await emails.send({ kind: "later" });
     expect(await calls.next()).toEqual(["later", 1]);
-    await until(
+    await server.until(
       () => emails.info(),
       ({ stats }) => stats.scheduled === 1,
     );
@@ -180,14 +172,14 @@ describe("the SDK against a server", () => {
 
     const { messageId } = await emails.send({ kind: "fails" });
     expect(await calls.next()).toEqual(["fails", 1]);
-    const failed = await until(
+    const failed = await server.until(
       () => server.ask<{ lastError: string | null }>("GET", `/queues/emails/messages/${messageId}`),
       ({ lastError }) => lastError !== null,
     );
     expect(failed.lastError).toBe(`HTTP 500: ${"x".repeat(498)}😀\n`);
     server.advance(10_000);
     expect(await calls.next()).toEqual(["fails", 2]);
-    await until(
+    await server.until(
       () => emails.info(),
       ({ stats }) => stats.acknowledged === 3,
     );
@@ -208,7 +200,7 @@ describe("the SDK against a server", () => {
     await locked.ensure({ consumerPath: "/api/queues/locked" });
     const { messageId } = await locked.send(1);
     expect(await statuses.next()).toBe(401);
-    const record = await until(
+    const record = await server.until(
       () => server.ask<{ lastError: string | null; attempts: number }>("GET", `/queues/locked/messages/${messageId}`),
       ({ lastError }) => lastError !== null,
     );

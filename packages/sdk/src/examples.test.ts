@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { type PushHandler, toNodeHandler } from "./index.ts";
+import { type Live, live } from "./live.fixture.ts";
+
+const example = (name: string): string => fileURLToPath(new URL(`../../../examples/sdk/${name}.ts`, import.meta.url));
+const loader = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+
+let server: Live;
+const children: ChildProcess[] = [];
+beforeAll(async () => {
+  server = await live();
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.restoreAllMocks();
+});
+afterAll(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await server.close();
+});
+
+/** Starts an example as its users do; its lines can be read one by one. */
+function start(name: string, args: string[], env: Record<string, string> = {}) {
+  const settings = { MILLRACE_URL: server.url, MILLRACE_API_KEY: server.apiKey, MILLRACE_PROJECT: "shop", ...env };
+  const child = spawn(process.execPath, ["--import", loader, "--conditions=@millrace/source", example(name), ...args], {
+    env: { ...process.env, NODE_OPTIONS: "", ...settings },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(child);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    child,
+    async line(): Promise<string | undefined> {
+      const { value, done } = await lines.next();
+      return done === true ? undefined : (value as string);
+    },
+  };
+}
+
+/** Lines that an example in this process writes. */
+function said(): () => Promise<string> {
+  const lines: string[] = [];
+  let wake = (): void => {};
+  vi.spyOn(console, "log").mockImplementation((line: string) => {
+    lines.push(line);
+    wake();
+  });
+  return async () => {
+    while (lines.length === 0) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    return lines.shift() as string;
+  };
+}
+
+describe("the examples", () => {
+  it("C11, C13, C15: the producer sends once however often it runs, and the worker handles, and stops cleanly when told", async () => {
+    const first = start("producer", ["orders", "3"]);
+    const ids = [await first.line(), await first.line(), await first.line()];
+    for (const id of ids) expect(id).toMatch(/^sent [0-9a-f-]{36}$/);
+    const again = start("producer", ["orders", "3"]);
+    for (const id of ids) expect(await again.line()).toBe(`${id}, as before`);
+    const worker = start("worker", ["orders"]);
+    const handled = [await worker.line(), await worker.line(), await worker.line()];
+    expect(handled.sort()).toEqual([1, 2, 3].map((order) => `handled order ${order}, attempt 1`));
+    worker.child.kill("SIGTERM");
+    expect(await worker.line()).toBe("stopped after 3 handled and 0 given back");
+    expect((await server.client.queue("orders").info()).stats).toMatchObject({ acknowledged: 3, ready: 0, inflight: 0 });
+  });
+
+  it("C12, C15: the node:http server is pushed to", async () => {
+    const app = start("node-server", [], { PORT: "0", MILLRACE_QUEUE_SIGNING_SECRET: server.secret });
+    const port = /^listening on (\d+)$/.exec((await app.line()) ?? "")?.[1];
+    await server.register("server", `http://127.0.0.1:${port}`);
+    const emails = server.client.queue<{ to: string }>("emails");
+    await emails.ensure({ consumerPath: "/api/queues/emails" });
+    await emails.send({ to: "ada@example.com" });
+    expect(await app.line()).toBe("handled ada@example.com, attempt 1");
+  });
+
+  it("C12: the route handler sends, defers and gives up as it says", async () => {
+    vi.stubEnv("MILLRACE_QUEUE_SIGNING_SECRET", server.secret);
+    const { POST } = (await import(example("route-handler"))) as { POST: PushHandler };
+    const line = said();
+    await server.deploy("route", toNodeHandler(POST));
+    const emails = server.client.queue<{ to: string; template: string }>("emails");
+    await emails.ensure({ consumerPath: "/api/queues/emails" });
+    await emails.send({ to: "ada@example.com", template: "welcome" });
+    expect(await line()).toMatch(/^sent welcome to ada@example.com \([0-9a-f-]{36}\)$/);
+    await emails.send({ to: "ada@example.com", template: "no such" });
+    await server.until(
+      () => emails.info(),
+      ({ stats }) => stats.dead === 1,
+    );
+    await emails.send({ to: "ada@busy.example", template: "welcome" });
+    await server.until(
+      () => emails.info(),
+      ({ stats }) => stats.scheduled === 1,
+    );
+    expect((await emails.info()).stats).toMatchObject({ dead: 1, scheduled: 1 });
+  });
+
+  it("C12: the consumer with Zod handles what fits and gives up what does not, with the reason", async () => {
+    vi.stubEnv("MILLRACE_QUEUE_SIGNING_SECRET", server.secret);
+    const { POST } = (await import(example("zod-consumer"))) as { POST: PushHandler };
+    const line = said();
+    await server.deploy("zod", toNodeHandler(POST));
+    const orders = server.client.queue<unknown>("orders");
+    await orders.ensure({ consumerPath: "/api/queues/orders" });
+    await orders.send({ id: "o-1", cents: 1250 });
+    expect(await line()).toBe("charged order o-1: 12.50");
+    await orders.send({ id: "", cents: 1250 });
+    const { items } = await server.until(
+      () => server.ask<{ items: { lastError: string }[] }>("GET", "/queues/orders/messages?state=dead"),
+      (page) => page.items.length === 1,
+    );
+    expect(items[0]?.lastError).toMatch(/^the payload is not valid: id: /);
+  });
+});
