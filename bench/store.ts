@@ -1,10 +1,12 @@
 /**
  * The store alone: send, claim and acknowledge lifecycles on one engine.
- * `node --import tsx --conditions=@millrace/source bench/store.ts <file or postgres://…> [scenario …]`, with SECONDS and RUNS.
+ * `node --import tsx --conditions=@millrace/source bench/store.ts <file, postgres://… or postgres> [scenario …]`, with SECONDS and RUNS.
+ * `postgres` starts a durable server of its own. The database is wiped for every scenario.
  */
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { startPostgres } from "@millrace/testkit";
 import Database from "better-sqlite3";
 import pg from "pg";
 import { createClock } from "../packages/server/src/clock.ts";
@@ -13,7 +15,18 @@ import type { QueueSettings, SendRow } from "../packages/server/src/store/types.
 
 const SECONDS = Number(process.env.SECONDS ?? 3);
 const RUNS = Number(process.env.RUNS ?? 3);
-const [url = join(tmpdir(), "millrace-bench.db"), ...wanted] = process.argv.slice(2);
+const [target = join(tmpdir(), "millrace-bench.db"), ...wanted] = process.argv.slice(2);
+const server =
+  target === "postgres"
+    ? await startPostgres({
+        fsync: "on",
+        full_page_writes: "on",
+        shared_buffers: "512MB",
+        max_wal_size: "4GB",
+        autovacuum_naptime: "1s",
+      })
+    : null;
+const url = server?.url ?? target;
 const isPostgres = url.startsWith("postgres");
 const body = Buffer.alloc(1000, "lorem ipsum ");
 
@@ -71,9 +84,9 @@ async function prepare(scenario: Scenario): Promise<OpenStore> {
   if (isPostgres) {
     const client = new pg.Client({ connectionString: url });
     await client.connect();
-    await client.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+    await client.query("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public");
     await client.end();
-  } else for (const end of ["", "-wal", "-shm", ".lock"]) rmSync(url + end, { force: true });
+  } else for (const end of ["", "-wal", "-shm"]) rmSync(url + end, { force: true });
   const first = await openStore({ url, clock });
   await first.close();
   const now = clock.now();
@@ -194,8 +207,9 @@ for (const [name, scenario] of Object.entries(scenarios)) {
   runs.sort((a, b) => a.rate - b.rate);
   const median = runs[Math.floor(RUNS / 2)] as (typeof runs)[number];
   console.log(
-    `${store.engine} | ${name} | ${Math.round(median.rate)} msgs/s | ${median.cpu.toFixed(0)} µs of CPU each | claim p50 ${percentile(median.claim, 0.5)} p99 ${percentile(median.claim, 0.99)} ms` +
+    `${store.engine} | ${name} | ${Math.round(median.rate)} msgs/s | ${median.cpu.toFixed(0)} µs of this process's CPU each | claim p50 ${percentile(median.claim, 0.5)} p99 ${percentile(median.claim, 0.99)} ms` +
       ` | send p99 ${percentile(median.send, 0.99)} ms | runs ${runs.map(({ rate }) => Math.round(rate)).join(" ")}`,
   );
   await store.close();
 }
+await server?.stop();
