@@ -207,6 +207,37 @@ describe("the SDK against a server", () => {
     expect(record).toMatchObject({ attempts: 1, lastError: "HTTP 401: the signature is missing or not valid\n" });
   });
 
+  it("SDK-02: of any failing answer at most 512 bytes are kept, as text; the error header counts with the dead-letter action alone", async () => {
+    const answers: Record<string, { status: number; headers?: Record<string, string>; body?: Uint8Array | string; error: string }> = {
+      cut: { status: 500, body: `${"x".repeat(511)}😀`, error: `HTTP 500: ${"x".repeat(511)}` },
+      binary: { status: 500, body: Uint8Array.of(0xff, 0x00, 0x41), error: "HTTP 500: \ufffd\ufffdA" },
+      header: { status: 500, headers: { "x-gigadrive-queue-error": "y".repeat(10_240) }, body: "plain", error: "HTTP 500: plain" },
+      long: {
+        status: 500,
+        headers: { "x-gigadrive-queue-action": "dead-letter", "x-gigadrive-queue-error": "y".repeat(10_240) },
+        error: "y".repeat(500),
+      },
+      foreign: {
+        status: 500,
+        headers: { "x-gigadrive-queue-action": "dead-letter", "x-gigadrive-queue-error": "gr\u00f6\u00dfe" },
+        error: "gr??e",
+      },
+    };
+    await server.deploy("d3", (request, response) => {
+      const { status, headers, body } = answers[String(request.headers["x-case"])] ?? { status: 204 };
+      response.writeHead(status, headers).end(body);
+    });
+    const raw = server.client.queue<number>("raw");
+    await raw.ensure({ consumerPath: "/raw" });
+    for (const name of Object.keys(answers)) await raw.send(1, { headers: { "x-case": name } });
+    const { items } = await server.until(
+      () => server.ask<{ items: { headers: Record<string, string>; lastError: string | null }[] }>("GET", "/queues/raw/messages"),
+      (page) => page.items.length === 5 && page.items.every(({ lastError }) => lastError !== null),
+    );
+    const kept = Object.fromEntries(items.map(({ headers, lastError }) => [headers["x-case"], lastError]));
+    expect(kept).toEqual(Object.fromEntries(Object.entries(answers).map(([name, { error }]) => [name, error])));
+  });
+
   it("C15, A5: client credentials call as the key does", async () => {
     const answer = await fetch(`${server.url}/v1/organizations/acme/projects/shop/keys`, {
       method: "POST",
