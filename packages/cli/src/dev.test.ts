@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { createHash, createHmac } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -141,6 +142,41 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     }
     const plain = kept(await startDev());
     expect((await ask(plain, "POST", "/dev/clock/advance", { seconds: 1 })).status).toBe(404);
+  });
+
+  it("C7: --app makes the app on this machine the deployment, prints the secret that deliveries to it are signed with, and refuses other addresses", async () => {
+    let arrived: (request: { url: string | undefined; signed: boolean; body: string }) => void = () => {};
+    const delivery = new Promise<{ url: string | undefined; signed: boolean; body: string }>((resolve) => {
+      arrived = resolve;
+    });
+    let secret = "";
+    const app = createServer((request, response) => {
+      const own = (name: string): string => String(request.headers[`x-gigadrive-queue-${name}`]);
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk: Buffer) => chunks.push(chunk));
+      request.on("end", () => {
+        const body = Buffer.concat(chunks).toString();
+        const [, t = "", v1] = /^t=(\d+),v1=(.*)$/.exec(own("signature")) ?? [];
+        const hash = createHash("sha256").update(body).digest("hex");
+        const text = [t, own("name"), own("message-id"), own("attempt"), hash].join(".");
+        arrived({ url: request.url, signed: createHmac("sha256", secret).update(text).digest("hex") === v1, body });
+        response.end();
+      });
+    }).listen(0, "127.0.0.1");
+    await once(app, "listening");
+    const address = `http://localhost:${(app.address() as AddressInfo).port}`;
+    const server = await startDev(["--app", address]);
+    secret = String((JSON.parse(server.stdout()) as { queueSigningSecret: string }).queueSigningSecret);
+    await ask(server, "PUT", "/applications/dev/queues/emails", { consumerPath: "/api/queues/emails" });
+    await ask(server, "POST", "/applications/dev/queues/emails/messages", { json: { to: "ada" } });
+    expect(await delivery).toEqual({ url: "/api/queues/emails", signed: true, body: '{"to":"ada"}' });
+    await server.stop();
+    const plain = kept(startCommand(["dev", "--port", "0", "--app", address], { cwd: server.cwd }));
+    await plain.said(new RegExp(`GIGADRIVE_QUEUE_SIGNING_SECRET=${secret}\n`));
+    app.close();
+    app.closeAllConnections();
+    const elsewhere = await runCommand(["dev", "--port", "0", "--app", "http://user@localhost:1"], { cwd: newDirectory() });
+    expect([elsewhere.code, elsewhere.stderr]).toEqual([2, expect.stringContaining("no user name or password")]);
   });
 
   it("A9, P9: --demo prints every delivery, verified, with the retry of a refused one, and curl lines that work when pasted", async () => {

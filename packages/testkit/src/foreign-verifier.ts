@@ -12,6 +12,9 @@ import { scratch } from "./scratch.ts";
 
 export type Language = "node" | "go" | "python";
 
+/** `queue_receiver` is a push consumer; there is one in Python. */
+type Program = "check" | "receiver" | "queue_receiver";
+
 /** What a sample's verification is asked. */
 export interface Question {
   header: string | undefined;
@@ -40,7 +43,7 @@ async function compile(): Promise<string> {
   return path;
 }
 
-async function command(language: Language, program: "check" | "receiver"): Promise<[string, string[]]> {
+async function command(language: Language, program: Program): Promise<[string, string[]]> {
   if (language === "node") return [process.execPath, [join(folder, "node", `${program}.mjs`)]];
   if (language === "python") return ["python3", ["-B", join(folder, "python", `${program}.py`)]];
   compiled ??= compile();
@@ -68,9 +71,19 @@ export async function ask(language: Language, questions: readonly Question[]): P
 }
 
 /** Starts the sample's endpoint, on a free port unless given one. */
-export async function serve(language: Language, secrets: readonly string[], onPort = 0): Promise<ForeignReceiver> {
-  const [file, args] = await command(language, "receiver");
-  const env = { ...process.env, PORT: String(onPort), MILLRACE_SIGNING_SECRETS: secrets.join(",") };
+export async function serve(
+  language: Language,
+  secrets: readonly string[],
+  onPort = 0,
+  program: Exclude<Program, "check"> = "receiver",
+): Promise<ForeignReceiver> {
+  const [file, args] = await command(language, program);
+  const env = {
+    ...process.env,
+    PORT: String(onPort),
+    MILLRACE_SIGNING_SECRETS: secrets.join(","),
+    GIGADRIVE_QUEUE_SIGNING_SECRET: secrets[0] ?? "",
+  };
   const child: ChildProcess = spawn(file, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   process.once("exit", () => child.kill("SIGKILL"));
   const handled: string[] = [];

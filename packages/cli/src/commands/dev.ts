@@ -7,6 +7,7 @@ import { createClient } from "../client.ts";
 import type { DevFile } from "../connection.ts";
 import { demoCurls, startDemo } from "../dev/demo.ts";
 import { rememberedKey, writeDevFile } from "../dev/dev-file.ts";
+import { deployLocalApp, secretLine } from "../dev/local-app.ts";
 import { followQueueFile } from "../dev/queue-file.ts";
 import { processOutput } from "../leaf.ts";
 import type { Output } from "../output.ts";
@@ -32,6 +33,7 @@ interface DevFlags {
   apiKey?: string;
   json?: boolean;
   demo?: boolean;
+  app?: string;
   virtualClock?: boolean;
 }
 
@@ -64,11 +66,12 @@ export function declareDev(command: Command): void {
   command
     .option("--api-key <key>", "use this key instead of making one")
     .option("--demo", "also make a queue, an endpoint and a trickle of messages, and print every delivery")
+    .option("--app <url>", "deliver the messages of push queues to the app at this address, and print its signing secret")
     .option("--virtual-clock", "let POST /dev/clock/advance move the clock forward")
     .option("--json", "print one line of JSON when ready, and nothing else")
     .addHelpText(
       "after",
-      "\nExamples:\n  $ millrace dev\n  $ millrace dev --demo\n  $ millrace dev --port 0 --data ./try --json\n  $ millrace dev --virtual-clock",
+      "\nExamples:\n  $ millrace dev\n  $ millrace dev --demo\n  $ millrace dev --app http://localhost:3000\n  $ millrace dev --port 0 --data ./try --json\n  $ millrace dev --virtual-clock",
     );
   addSettingFlags(command, serverOnly);
   command.action(async () => {
@@ -97,8 +100,22 @@ export function declareDev(command: Command): void {
     );
     const client = createClient({ ...file });
     endFollowing = await followQueueFile(client, settingsFile ?? "millrace.yaml", (text) => output.note(text));
-    if (output.json) process.stdout.write(`${JSON.stringify(file)}\n`);
+    let secret: string | undefined;
+    try {
+      if (flags.app !== undefined) secret = await deployLocalApp(client, file.project, flags.app);
+    } catch (error) {
+      await endFollowing();
+      await server.close(0);
+      throw error;
+    }
+    if (output.json)
+      process.stdout.write(`${JSON.stringify({ ...file, ...(secret === undefined ? {} : { queueSigningSecret: secret }) })}\n`);
     else greet(output, file, config.data, flags.virtualClock === true);
+    if (secret !== undefined && !output.json) {
+      output.line(`Messages of push queues go to ${flags.app}. Give the app, to verify them:`);
+      output.line(`  ${secretLine(secret)}`);
+      output.line("");
+    }
 
     if (flags.demo) {
       if (!output.json) {

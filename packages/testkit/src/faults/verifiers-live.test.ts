@@ -79,3 +79,36 @@ for (const [language, skipped] of samples) {
     },
   );
 }
+
+it.skipIf(lacks("python3"))(
+  "C2, C3, SIG-02: the Python consumer accepts real deliveries, is tried again after a failure, and dead-letters what it refuses",
+  { timeout: 180_000 },
+  async () => {
+    const port = await freePort();
+    const root = `${server.url}/applications/default`;
+    const call = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
+      const headers = { authorization: `Bearer ${server.apiKey}`, ...(body === undefined ? {} : { "content-type": "application/json" }) };
+      const answer = await fetch(root + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+      if (!answer.ok) throw new Error(await answer.text());
+      return (await answer.json()) as T;
+    };
+    const { secret } = await call<{ secret: string }>("GET", "/environments/production/signing-secret");
+    await call("PUT", "/deployments/live", { url: `http://127.0.0.1:${port}` });
+    const settings = { consumerPath: "/api/queues/live", retryBackoffMinSeconds: 1, retryBackoffMaxSeconds: 1 };
+    await call("PUT", "/queues/live", settings);
+    const messages = [...bodies, "fail", "refuse"].map((body) => ({ body }));
+    const { results } = await call<{ results: { messageId: string }[] }>("POST", "/queues/live/messages", { messages });
+    const ids = results.map(({ messageId }) => messageId);
+    const consumer = await serve("python", [secret], port, "queue_receiver");
+    try {
+      await call("POST", "/deployments/live/promote", {});
+      await consumer.handledAtLeast(ids.length - 1);
+      expect([...consumer.handled].sort()).toEqual(ids.slice(0, -1).sort());
+      await acknowledged("live");
+      const { items } = await call<{ items: object[] }>("GET", "/queues/live/messages?state=dead");
+      expect(items).toMatchObject([{ id: ids.at(-1), body: "refuse", lastError: "told to refuse", attempts: 1 }]);
+    } finally {
+      await consumer.stop();
+    }
+  },
+);

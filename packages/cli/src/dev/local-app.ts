@@ -1,0 +1,19 @@
+/** `millrace dev --app URL`: the app on this machine becomes the deployment that push queues call (C7). */
+import type { Client } from "../client.ts";
+
+/** The one deployment of a developer's machine, and where its queues are. */
+const deploymentId = "local";
+const environment = "production";
+
+/** Registers and promotes the app at `url`; answers the secret that its deliveries are signed with. Throws `ApiError` for a URL that may not be called. */
+export async function deployLocalApp(client: Client, project: string, url: string): Promise<string> {
+  const applicationId = project;
+  await client.call("PutDeployment", { applicationId, deploymentId, body: { url, environment } });
+  await client.call("PromoteDeployment", { applicationId, deploymentId, body: undefined });
+  return (await client.call("GetSigningSecret", { applicationId, environmentId: environment })).secret;
+}
+
+/** What the app needs in its environment, as one line for a shell. */
+export function secretLine(secret: string): string {
+  return `GIGADRIVE_QUEUE_SIGNING_SECRET=${secret}`;
+}
