@@ -39,6 +39,8 @@ export interface Consumers {
   served(environmentNo: number): Promise<void>;
   /** Resolves once nothing is under way. For tests and the virtual clock. */
   rest(): Promise<void>;
+  /** Resolves once every look at the store that was due has been made. */
+  looked(): Promise<void>;
   /** Lanes, for metrics and tests. */
   readonly lanes: number;
 }
@@ -57,6 +59,7 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
   const environment = new Map<number, Serving>();
   const stops: (() => void)[] = [];
   const timers = new Set<Cancel>();
+  const looking = new Set<Promise<void>>();
   let stopped = false;
   let version = 0;
   /** Queues that became ready while lanes were being built: looked at again afterwards. */
@@ -138,9 +141,13 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
   const every = (ms: number, work: () => Promise<void>): void => {
     const cancel = clock.after(ms, () => {
       timers.delete(cancel);
-      work()
+      const turn = work()
         .catch((err) => log.warn({ err }, "what is served could not be looked up"))
-        .finally(() => every(ms, work));
+        .finally(() => {
+          looking.delete(turn);
+          every(ms, work);
+        });
+      looking.add(turn);
     });
     if (stopped) cancel();
     else timers.add(cancel);
@@ -176,6 +183,10 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
     refresh,
     served: (environmentNo) => inTurn(() => readServed(environmentNo)),
     rest: () => dispatcher.rest(),
+    looked: async () => {
+      await Promise.all(looking);
+      await last;
+    },
     get lanes() {
       return running.size;
     },

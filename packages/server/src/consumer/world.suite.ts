@@ -16,6 +16,7 @@ import type { Call, Handlers } from "../http/handler.ts";
 import type { Caller } from "../identity/caller.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
+import { createQueueRoom } from "../queue/room.ts";
 import { type Engine, everyone, openWorld, type World } from "../queue/world.suite.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
 import { type Consumers, createConsumers } from "./consumer.ts";
@@ -55,6 +56,8 @@ export interface ConsumerWorld {
   pass(ms: number): Promise<void>;
   /** Ends this process's lanes and builds new ones from the store, as a restart does. */
   restart(): Promise<void>;
+  /** Starts another node's lanes on the same database. */
+  node(): Promise<{ consumers: Consumers; close: () => Promise<void> }>;
   close(): Promise<void>;
 }
 
@@ -74,8 +77,11 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
   const deadlines = new Set<() => void>();
   const log = { debug: () => {}, info: () => {}, warn: () => {} };
 
-  const open = async (): Promise<{ attempts: Attempts; consumers: Consumers; handlers: Pick<Handlers, Name> }> => {
-    const { store, clock, room } = world;
+  const open = async (
+    of: Pick<World, "store" | "room"> = world,
+  ): Promise<{ attempts: Attempts; consumers: Consumers; handlers: Pick<Handlers, Name> }> => {
+    const { clock } = world;
+    const { store, room } = of;
     const attempts = createAttempt({
       policy,
       ca: [authority.ca],
@@ -176,6 +182,18 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
       await shut();
       await world.restart();
       state = await open();
+    },
+    async node() {
+      const store = await world.peer();
+      const room = createQueueRoom({ store, clock: world.clock });
+      const { attempts, consumers } = await open({ store, room });
+      const close = async (): Promise<void> => {
+        await consumers.stop(0);
+        attempts.close();
+        room.close();
+        await store.close();
+      };
+      return { consumers, close };
     },
     async close() {
       await Promise.all([endpoint.close(), other.close()]);
