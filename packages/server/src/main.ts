@@ -15,6 +15,7 @@ import { createAttempt } from "./delivery/attempt.ts";
 import { createDispatcher } from "./delivery/dispatcher.ts";
 import type { Resolve } from "./delivery/egress.ts";
 import { meterAttempts } from "./delivery/meter.ts";
+import { createPressure } from "./delivery/pressure.ts";
 import { createDeployments } from "./deployment/deployment.ts";
 import { createEnvironments } from "./deployment/environment.ts";
 import { createApp } from "./http/app.ts";
@@ -90,6 +91,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
+    const pressure = createPressure(clock, store.setSendShare);
     const dispatcher = createDispatcher({
       clock,
       report: (err, lane) => logger.warn({ err, lane }, "a delivery lane failed; it goes on"),
@@ -99,13 +101,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       clock,
       vault,
       dispatcher,
+      pressure,
       attempt,
       policy,
       directory: room.directory,
       version,
       log: logger,
       recordAttempts: config.recordAttempts,
-      setSendShare: store.setSendShare,
     });
     const served = (environmentNo: number): Promise<void> => consumers.served(environmentNo);
     const environments = createEnvironments({ store, vault, served });
@@ -115,6 +117,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       clock,
       vault,
       dispatcher,
+      pressure,
       attempt,
       directory: room.directory,
       environments,
@@ -151,6 +154,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const close = async (graceMs: number): Promise<void> => {
       room.close();
       await Promise.all([subscriptions.stop(graceMs), consumers.stop(graceMs), closeApp(app, graceMs)]);
+      pressure.close();
       attempts.close();
       load.close();
       await housekeeping.close();

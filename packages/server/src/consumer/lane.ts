@@ -20,6 +20,7 @@ import {
 import { hmac } from "../delivery/hmac.ts";
 import { insist } from "../delivery/insist.ts";
 import type { LaneSource } from "../delivery/lane.ts";
+import type { Pressure } from "../delivery/pressure.ts";
 import type { Attempt } from "../delivery/types.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
 import type { Store } from "../store/store.ts";
@@ -42,6 +43,7 @@ export interface LaneDeps {
   /** Numbers in [0, 1), for jitter. */
   random: () => number;
   version: string;
+  pressure: Pressure;
   log: ConsumerLog;
 }
 
@@ -109,6 +111,12 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
       const at = clock.now();
       // Both instants are the store's: their difference needs no clock of ours.
       const work = batches.flat().map((message) => ({ message, at, leftMs: message.expiresAt - (message.leaseUntil - lease) }));
+      const [oldest] = work;
+      if (oldest !== undefined && oldest.message.receives === 1 && work.length >= n) {
+        // A message expires its retention after it was due.
+        const lagMs = settings.retentionMs - oldest.leftMs;
+        deps.pressure.seen({ lagMs, idle: n / flow.limit, healthy: flow.failures === 0 && flow.limit === flow.max });
+      }
       return { work, nextInMs };
     },
 

@@ -7,6 +7,7 @@ import { type Answer, type Operations, operations } from "@millrace/contract";
 import { certificates, type ReceivedRequest, type Receiver, receiver, resolver } from "@millrace/testkit";
 import { type Attempts, createAttempt } from "../delivery/attempt.ts";
 import { createDispatcher } from "../delivery/dispatcher.ts";
+import { createPressure } from "../delivery/pressure.ts";
 import type { DeliveryRequest } from "../delivery/types.ts";
 import { createDeployments } from "../deployment/deployment.ts";
 import { createEnvironments } from "../deployment/environment.ts";
@@ -101,7 +102,8 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
     const deployments = createDeployments({ store, policy, served });
     const version = "0.0.0-test";
     // The middle of the jitter: delays are exactly 5, 10, 20 … seconds.
-    const shared = { store, clock, vault, dispatcher, attempt, directory: room.directory, version, log, random: () => 0.5 };
+    const pressure = createPressure(clock, () => {});
+    const shared = { pressure, store, clock, vault, dispatcher, attempt, directory: room.directory, version, log, random: () => 0.5 };
     const consumers = createConsumers({ ...shared, environments });
     const subscriptions = createSubscriptions({ ...shared, policy });
     const access = createAccess({ store, clock, findQueue: room.findQueue });

@@ -13,6 +13,7 @@ import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "../clock.ts";
 import { createConsumers } from "../consumer/consumer.ts";
 import { createDispatcher } from "../delivery/dispatcher.ts";
+import { createPressure } from "../delivery/pressure.ts";
 import type { Attempt } from "../delivery/types.ts";
 import { createDeployments } from "../deployment/deployment.ts";
 import { createEnvironments } from "../deployment/environment.ts";
@@ -119,6 +120,7 @@ export async function openDoor(
   const room = createQueueRoom({ store, clock });
   const access = createAccess({ store, clock, findQueue: room.findQueue });
   const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
+  const pressure = createPressure(clock, () => {});
   const dispatcher = createDispatcher({ clock, report: (err) => logged.push({ err }) });
   const attempt: Attempt = async () => ({
     kind: "failure",
@@ -135,6 +137,7 @@ export async function openDoor(
     clock,
     vault,
     dispatcher,
+    pressure,
     attempt,
     directory: room.directory,
     environments,
@@ -146,6 +149,7 @@ export async function openDoor(
     clock,
     vault,
     dispatcher,
+    pressure,
     attempt,
     policy,
     directory: room.directory,

@@ -21,12 +21,12 @@ import {
 import { hmac } from "../delivery/hmac.ts";
 import { insist } from "../delivery/insist.ts";
 import type { LaneSource, Opened } from "../delivery/lane.ts";
+import type { Pressure } from "../delivery/pressure.ts";
 import type { Attempt, DeliveryResult } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
 import type { LaneRow, LastError } from "../store/subscription.ts";
 import type { ClaimedMessage, SettleRow } from "../store/types.ts";
-import type { Pressure } from "./pressure.ts";
 import type { Records } from "./records.ts";
 import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
 

@@ -9,13 +9,13 @@ import { uuidv7 } from "uuidv7";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Lane } from "../delivery/lane.ts";
+import type { Pressure } from "../delivery/pressure.ts";
 import { checkTarget } from "../delivery/target.ts";
 import type { Attempt, EgressPolicy } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
 import type { LaneRow, SubscriptionChange, SubscriptionRow } from "../store/subscription.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
-import { createPressure } from "./pressure.ts";
 import { createPush, type Push, type PushLog } from "./push.ts";
 import { createRecords } from "./records.ts";
 import { atRest, type Live, type WireAttempts, type WireSubscription, wireAttempts, wireSubscription } from "./wire.ts";
@@ -58,8 +58,8 @@ export interface SubscriptionDeps {
   /** `recordAttempts` where a creation does not say: true in `millrace dev`. */
   recordAttempts?: boolean;
   random?: () => number;
-  /** Bounds the sent rows per transaction of the store while deliveries fall behind. */
-  setSendShare?: (rows: number | null) => void;
+  /** Slows sending down while deliveries fall behind: one for the whole server. */
+  pressure: Pressure;
 }
 
 export interface Subscriptions {
@@ -116,8 +116,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     clock,
     report: (err) => log.warn({ err }, "the status of subscriptions could not be stored yet"),
   });
-  const pressure = createPressure(clock, deps.setSendShare ?? (() => {}));
-  const pushDeps = { ...deps, records, pressure, random: deps.random ?? Math.random };
+  const pushDeps = { ...deps, records, random: deps.random ?? Math.random };
   const running = new Map<number, Running>();
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
@@ -219,7 +218,6 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       stopped = true;
       for (const cancel of timers) cancel();
       await dispatcher.stop(graceMs);
-      pressure.close();
       await records.close();
     },
 

@@ -7,6 +7,7 @@ import { type Answer, type Operations, operations } from "@millrace/contract";
 import { certificates, type ReceivedRequest, type Receiver, receiver, resolver } from "@millrace/testkit";
 import { type Attempts, createAttempt } from "../delivery/attempt.ts";
 import { createDispatcher } from "../delivery/dispatcher.ts";
+import { createPressure } from "../delivery/pressure.ts";
 import { subscriptionHandlers } from "../http/ezgh/subscriptions.ts";
 import type { Call, Handlers } from "../http/handler.ts";
 import type { Caller } from "../identity/caller.ts";
@@ -89,6 +90,7 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
       store,
       clock,
       vault,
+      pressure: createPressure(clock, () => {}),
       dispatcher: createDispatcher({ clock, report: (err, subscription) => logged.push({ err, subscription }) }),
       attempt: (request, signal) => {
         started++;
