@@ -6,18 +6,28 @@ import { fileURLToPath } from "node:url";
 
 const wire = fileURLToPath(new URL("../packages/contract/dist/wire", import.meta.url));
 const dist = fileURLToPath(new URL("../packages/sdk/dist", import.meta.url));
-const isCode = (name) => /\.(js|d\.ts)$/.test(name);
+
+/** A module's code and types, and the names of its neighbours. */
+function copy(name) {
+  const neighbours = new Set();
+  for (const extension of [".js", ".d.ts"]) {
+    const text = readFileSync(join(wire, name + extension), "utf8");
+    for (const [, from] of text.matchAll(/from "([^"]+)"/g)) {
+      const neighbour = /^\.\/([a-z-]+)\.[jt]s$/.exec(from)?.[1];
+      if (neighbour === undefined) throw new Error(`wire/${name} imports ${from}: it must import only its neighbours`);
+      neighbours.add(neighbour);
+    }
+    writeFileSync(join(dist, "wire", name + extension), text.replace(/\n\/\/# sourceMappingURL=.*\n?$/, "\n"));
+  }
+  return neighbours;
+}
 
 mkdirSync(join(dist, "wire"), { recursive: true });
-for (const name of readdirSync(wire).filter(isCode)) {
-  const text = readFileSync(join(wire, name), "utf8");
-  for (const [, from] of text.matchAll(/from "([^"]+)"/g)) {
-    if (!/^\.\/[a-z-]+\.js$/.test(from) && !/^\.\/[a-z-]+\.ts$/.test(from))
-      throw new Error(`wire/${name} imports ${from}: it must import only its neighbours`);
-  }
-  writeFileSync(join(dist, "wire", name), text.replace(/\n\/\/# sourceMappingURL=.*\n?$/, "\n"));
-}
-for (const name of readdirSync(dist).filter(isCode)) {
+const modules = new Set(["index"]);
+// A set that grows while it is walked is walked to its end.
+for (const name of modules) for (const neighbour of copy(name)) modules.add(neighbour);
+
+for (const name of readdirSync(dist).filter((file) => /\.(js|d\.ts)$/.test(file))) {
   const path = join(dist, name);
   const text = readFileSync(path, "utf8");
   const bundled = text.replaceAll('"@millrace/contract/wire"', '"./wire/index.js"');

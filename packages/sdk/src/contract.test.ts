@@ -1,6 +1,9 @@
-import { type OperationName, operations, routes } from "@millrace/contract";
+import { type gigadriveShapes, type OperationName, operations, routes } from "@millrace/contract";
 import { expect, it } from "vitest";
 import type { z } from "zod";
+import type { QueueInfo } from "./index.ts";
+import type { AckResult } from "./pull.ts";
+import type { WireMessage } from "./records.ts";
 import { json, scripted } from "./scripted.fixture.ts";
 
 /** The operation that a request is, and what its schema makes of the query and the body. */
@@ -90,4 +93,23 @@ it("C11: every call of a queue handle is an operation of the contract, and carri
     "GigadrivePurgeQueue",
     "GigadriveRedrive",
   ]);
+});
+
+/** A record as the wire has it. */
+type Undated<T> = {
+  [Name in keyof T]: T[Name] extends Date
+    ? string
+    : T[Name] extends Date | null
+      ? string | null
+      : T[Name] extends object
+        ? Undated<T[Name]>
+        : T[Name];
+};
+
+it("C11: the records that are handed on have the contract's fields, which the types prove", () => {
+  // Compiles only while every field of these types is one of the contract's, of a fitting type.
+  const queue = (wire: z.output<typeof gigadriveShapes.queue>): Undated<QueueInfo> => wire;
+  const message = (wire: z.output<typeof gigadriveShapes.record> & { receipt: string }): WireMessage => wire;
+  const ack = (wire: z.output<typeof gigadriveShapes.ackResults>["results"][number]): AckResult => wire;
+  expect([queue, message, ack].every((check) => typeof check === "function")).toBe(true);
 });

@@ -106,7 +106,7 @@ it("C12: serves Fastify, whose parser is told to leave bytes alone", async () =>
   expect(seen).toEqual([{ to: "me" }, ""]);
 });
 
-it("C12: the handler is told when its caller has hung up", async () => {
+it("C12, SDK-01: a handler that outlasts its delivery is told that the caller has hung up, and its end is nobody's trouble", async () => {
   const begun = event();
   const told = event();
   const url = await listen(
@@ -123,4 +123,6 @@ it("C12: the handler is told when its caller has hung up", async () => {
   await begun.promise;
   outgoing.destroy();
   await told.promise;
+  // The next one is served as ever.
+  expect((await deliver(url)).status).toBe(204);
 });

@@ -101,5 +101,5 @@ export function withDates<T>(record: unknown): T {
         return [name, /At$/.test(name) && value !== null ? asDate(value) : value];
       }),
     );
-  return dated(record as object) as T;
+  return dated((record ?? {}) as object) as T;
 }
