@@ -262,7 +262,10 @@ describe("the Gigadrive door", () => {
     const staging = await keyFor(["queues.messages.send", "deployments.*"], ["acme/shop/environments/staging*"]);
     const json = { body: "x", environment: "staging" };
     expect((await app("/queues/orders/messages", { json, key: staging })).json.messageId).not.toBeNull();
-    // Sending does not include making queues.
+    const maker = await keyFor(["queues.queues.create"], ["acme/shop/environments/staging*"]);
+    // Sending does not include making queues, nor the other way round.
+    expect(code(await app("/queues/fresh/messages", { json, key: maker }))).toEqual([403, "permission_denied"]);
+    expect(code(await app("/queues/fresh?environment=staging"))).toEqual([404, "queue_not_found"]);
     expect(code(await app("/queues/fresh/messages", { json, key: staging }))).toEqual([403, "permission_denied"]);
     expect(code(await app("/environments/staging/signing-secret", { key: staging }))).toEqual([403, "permission_denied"]);
     expect(

@@ -1,5 +1,6 @@
 /** Handlers of messages through the Gigadrive door. A receive whose answer is lost gives its leases back (Q17). */
 import { Fault, gigadriveShapes, shapes } from "@millrace/contract";
+import { queueResource } from "../../identity/access.ts";
 import type { Caller } from "../../identity/caller.ts";
 import type { GigadriveMessages } from "../../queue/gigadrive-messages.ts";
 import { isoTime } from "../../queue/settings.ts";
@@ -23,7 +24,7 @@ const SEND = "queues.messages.send";
 
 /** The handlers of messages. */
 export function gigadriveMessageHandlers(deps: GigadriveQueueDeps & { gigadrive: GigadriveMessages }): Pick<Handlers, Names> {
-  const { places, messages, gigadrive } = deps;
+  const { access, places, messages, gigadrive } = deps;
 
   /** The queue of a send, made where there is none and the caller may make it. */
   const queueToSend = async (
@@ -38,6 +39,7 @@ export function gigadriveMessageHandlers(deps: GigadriveQueueDeps & { gigadrive:
       const missing = error instanceof Fault && error.code === "queue_not_found";
       if (!missing || !autoCreate || !shapes.queueName.safeParse(params.queueName).success) throw error;
       const place = await places.of(caller, params, environment);
+      access.demand(caller, SEND, queueResource(place.project, place.environment, params.queueName), () => error);
       try {
         return await makeQueue(deps, caller, place, { name: params.queueName, source: "auto" }, null);
       } catch (failure) {
