@@ -17,8 +17,10 @@ export interface Tx {
   query<T = Row>(sql: string, params?: Record<string, Value>): Promise<T[]>;
   /** Runs a prepared hot statement once per parameter row (see `store/statements.ts`), in one round trip. */
   each<T = Row>(statement: string, rows: readonly (readonly Value[])[]): Promise<T[]>;
-  /** Draws `count` message numbers; answers them ascending. */
-  sequence(count: number): Promise<number[]>;
+  /** As `each` where no answer is needed: it travels with what comes after it, the commit at the latest, and a failure fails that. */
+  post(statement: string, rows: readonly (readonly Value[])[]): void;
+  /** Draws `count` message numbers; answers them ascending. `early` ones may have been drawn before any lock was taken. */
+  sequence(count: number, early?: boolean): Promise<number[]>;
   /** Tells the listeners, after the commit, that work of this queue is ready at `at` (milliseconds). */
   ready(queueNo: number, at: number): void;
   /** What an earlier transaction of this process remembered under a number, unless a commit anywhere has made it forget. */
@@ -32,6 +34,8 @@ export interface Tx {
 /** `relaxed` commits survive the process but perhaps not a power cut: enough for a claim, whose loss is only a redelivery. */
 export interface TransactionOptions {
   relaxed?: boolean;
+  /** So many message numbers may be drawn with the begin, for `sequence` to hand out as `early` ones. */
+  numbers?: number;
   /** A batch of the hot verbs: on PostgreSQL these have connections of their own. */
   hot?: boolean;
 }

@@ -59,7 +59,15 @@ export interface PostgresDb extends Db {
 
 /** Opens pools on a database. Connections are made when they are needed. */
 export function openPostgres(options: PostgresOptions): PostgresDb {
-  const config = { connectionString: options.url, options: SESSION, types, connectionTimeoutMillis: CONNECT_MS, keepAlive: true };
+  // Pipelined: what is posted travels with what comes after it, one round trip for both.
+  const config = {
+    connectionString: options.url,
+    pipeline: true,
+    options: SESSION,
+    types,
+    connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
+  };
   const hotPool = new pg.Pool({ ...config, max: options.hotConnections ?? 4 });
   const coldPool = new pg.Pool({ ...config, max: options.coldConnections ?? 4 });
   for (const pool of [hotPool, coldPool]) {
@@ -98,12 +106,16 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     return known;
   };
 
-  const attempt = async <T>(client: pg.PoolClient, run: (tx: Tx) => Promise<T>, relaxed: boolean): Promise<T> => {
+  const attempt = async <T>(client: pg.PoolClient, run: (tx: Tx) => Promise<T>, given: TransactionOptions): Promise<T> => {
+    const { relaxed = false, numbers = 0 } = given;
     const results = (await client.query(
       `BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"};
        SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
-         (SELECT n FROM ${await hasMemory(client)}) AS version`,
+         (SELECT n FROM ${await hasMemory(client)}) AS version
+       ${numbers > 0 ? `; SELECT nextval('message_seq') AS n FROM generate_series(1, ${Math.floor(numbers)})` : ""}`,
     )) as unknown as pg.QueryResult<Begun>[];
+    const early = ((results[3] as pg.QueryResult<{ n: number }> | undefined)?.rows ?? []).map((row) => row.n);
+    const posted: Promise<unknown>[] = [];
     const { now: databaseNow, slot, version } = (results[2] as pg.QueryResult<Begun>).rows[0] as Begun;
     const now = options.instant?.() ?? databaseNow + options.offset();
     renew(memory, version);
@@ -128,7 +140,13 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
         const { text, values } = hotText(name);
         return (await client.query({ name, text, values: values(rows, now) })).rows as R[];
       },
-      async sequence(count) {
+      post: (name, rows) => {
+        const done = tx.each(name, rows);
+        done.catch(() => {});
+        posted.push(done);
+      },
+      async sequence(count, isEarly = false) {
+        if (isEarly && early.length >= count) return early.splice(0, count);
         const text = "SELECT nextval('message_seq') AS n FROM generate_series(1, $1::int)";
         return (await client.query<{ n: number }>({ name: "sequence", text, values: [count] })).rows.map((row) => row.n);
       },
@@ -143,7 +161,8 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
       },
     };
     const result = await run(tx);
-    await client.query("COMMIT");
+    // A commit of a transaction in which something failed is a rollback: the failure is what counts.
+    await Promise.all([...posted, client.query("COMMIT")]);
     board.tell(due, now);
     listening.notify(due, now);
     return result;
@@ -161,17 +180,17 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
 
   return {
     engine: "postgres",
-    async transaction<T>(run: (tx: Tx) => Promise<T>, { relaxed = false, hot: isHot = false }: TransactionOptions = {}): Promise<T> {
+    async transaction<T>(run: (tx: Tx) => Promise<T>, given: TransactionOptions = {}): Promise<T> {
       for (let tries = 0; ; tries++) {
         let client: pg.PoolClient;
         try {
-          client = await (isHot ? hotPool : coldPool).connect();
+          client = await (given.hot ? hotPool : coldPool).connect();
         } catch (error) {
           throw faultOf(error);
         }
         let broken: unknown;
         try {
-          return await attempt(client, run, relaxed);
+          return await attempt(client, run, given);
         } catch (error) {
           try {
             await client.query("ROLLBACK");

@@ -4,7 +4,7 @@
  * a second server is refused, and no reader from outside can keep the log from being emptied.
  */
 import Database from "better-sqlite3";
-import type { Db, Row, Statements, Tx, Value } from "./db.ts";
+import type { Db, Row, Statements, TransactionOptions, Tx, Value } from "./db.ts";
 import { createMemory, keep, renew } from "./memory.ts";
 import { createReadyBoard, noteReady } from "./ready.ts";
 import { prepareSqlite } from "./sqlite-statement.ts";
@@ -73,12 +73,15 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
   return {
     engine: "sqlite",
     raw,
-    async transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T> {
+    async transaction<T>(run: (tx: Tx) => Promise<T>, { relaxed = false }: TransactionOptions = {}): Promise<T> {
       if (busy) throw new Error("SQLite runs one transaction at a time.");
       busy = true;
       const now = options.now();
       const due = new Map<number, number>();
       let forgets = false;
+      const posted: Promise<unknown>[] = [];
+      // The next commit that is not relaxed makes this one durable too.
+      const eased = relaxed && !options.relaxedSync;
       const tx: Tx = {
         engine: "sqlite",
         now,
@@ -95,6 +98,11 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
           }
           return statement(rows, now) as R[];
         },
+        post: (name, rows) => {
+          const done = tx.each(name, rows);
+          done.catch(() => {});
+          posted.push(done);
+        },
         async sequence(count) {
           drawn ??= raw.prepare<[number], { n: number }>("UPDATE message_seq SET n = n + ? RETURNING n");
           const last = drawn.get(count)?.n as number;
@@ -110,8 +118,10 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
         },
       };
       try {
+        if (eased) raw.pragma("synchronous = NORMAL");
         begin.run();
         const result = await run(tx);
+        await Promise.all(posted);
         commit.run();
         if (forgets) renew(memory, memory.version + 1);
         board.tell(due, now);
@@ -120,6 +130,7 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
         if (raw.inTransaction) raw.exec("ROLLBACK");
         throw error;
       } finally {
+        if (eased) raw.pragma("synchronous = FULL");
         busy = false;
       }
     },

@@ -31,7 +31,11 @@ export function createEngine(db: Db, random: () => number): Engine {
   return {
     engine: db.engine,
     hot: (batch) =>
-      db.transaction((tx) => runHot(tx, batch, random), { hot: true, relaxed: batch.settles.length === 0 && batch.sends.length === 0 }),
+      db.transaction((tx) => runHot(tx, batch, random), {
+        hot: true,
+        relaxed: batch.settles.length === 0 && batch.sends.length === 0,
+        numbers: batch.sends.reduce((sum, { groupKey }) => (groupKey === null ? sum + 1 : sum), 0),
+      }),
     cold: ({ verb, args, key }) =>
       db.transaction(async (tx) => {
         const run = (coldVerbs as Record<string, AnyVerb>)[verb];

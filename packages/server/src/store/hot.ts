@@ -45,6 +45,6 @@ export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Pro
     answer.late = claimed.late;
   }
   if (sends.length > 0) answer.sends = await send(tx, sends, queues, tally);
-  await writeTally(tx, tally);
+  writeTally(tx, tally);
   return answer;
 }

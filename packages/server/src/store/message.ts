@@ -276,7 +276,7 @@ async function sendMessages(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
     const message = result.refused === "backlog_full" ? "The queue is full." : "There is no such queue.";
     throw new Fault(result.refused, message, { path: `messages.${index}`, index });
   });
-  await writeTally(tx, tally);
+  writeTally(tx, tally);
   return results.map(sendResult);
 }
 
@@ -292,7 +292,7 @@ async function sendEach(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
   const results = (await send(tx, stored, queues, tally)).map(sendResult);
   const refused = results.flatMap((result) => ("refused" in result ? [result.refused] : []));
   if (refused[0] !== undefined && refused.length === results.length) throw new Fault(refused[0], "Nothing could be stored.");
-  await writeTally(tx, tally);
+  writeTally(tx, tally);
   return results;
 }
 

@@ -60,6 +60,12 @@ export async function runModel(test: TestEngine, seed: number, operations: numbe
   const dedup = new Map<string, { origin: number; sentAt: number; dueAt: number; until: number }>();
   const held: { queueNo: number; origin: number; seq: number; receipt: number }[] = [];
   const transcript: string[] = [];
+  // Which numbers messages get is each engine's own affair, in what order is not: the transcript counts them as they appear.
+  const appeared = new Map<number, number>();
+  const nameOf = (seq: number): number => {
+    if (!appeared.has(seq)) appeared.set(seq, appeared.size);
+    return appeared.get(seq) as number;
+  };
   const counts = new Map<number, { sent: number; acked: number; expired: number }>();
   let now = test.time.now;
   let highest = 0;
@@ -226,7 +232,7 @@ export async function runModel(test: TestEngine, seed: number, operations: numbe
           messages.delete(m.origin);
         }
       }
-      return claims.map(({ batches, nextInMs }) => [batches.map((batch) => batch.map((m) => m.seq)), nextInMs]);
+      return claims.map(({ batches, nextInMs }) => [batches.map((batch) => batch.map((m) => nameOf(m.seq))), nextInMs]);
     },
 
     async settle() {
@@ -319,7 +325,7 @@ export async function runModel(test: TestEngine, seed: number, operations: numbe
       assert.equal(await cold("deleteMessage", m.queueNo, messageId(m.sentAt, m.origin)), true);
       assert.equal(await cold("getMessage", m.queueNo, messageId(m.sentAt, m.origin)), null);
       messages.delete(m.origin);
-      return m.seq;
+      return nameOf(m.seq);
     },
 
     async purge() {
@@ -631,7 +637,8 @@ export async function runModel(test: TestEngine, seed: number, operations: numbe
     test.time.now = now;
     const name = pick(names);
     const answer = await (operation[name] as () => Promise<unknown>)();
-    transcript.push(`${i} ${name} ${JSON.stringify(answer)}`);
+    const told = JSON.stringify(answer, (key, value) => (key === "seq" || key === "was" ? nameOf(value as number) : value));
+    transcript.push(`${i} ${name} ${told}`);
     if (i % 3 === 0) await checkState(`operation ${i} (${name}, seed ${seed})`);
   }
   await checkState("the end");

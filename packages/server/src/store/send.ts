@@ -1,6 +1,6 @@
 /**
  * Sending: refuses what a queue can't take, answers a repeated deduplication id with its first message, and stores the rest. A
- * group's numbers are drawn under its queue's lock, so that their order is the order of the commits.
+ * group's numbers are drawn under its queue's lock, so that their order is the order of the commits; all others need no order.
  */
 import type { Tx } from "../db/db.ts";
 import { groupsOf, promote } from "./group.ts";
@@ -65,7 +65,11 @@ export async function send(
   });
   if (open.length === 0) return results;
 
-  const seqs = await tx.sequence(open.length);
+  const keyOf = (i: number) => groupKeyIn(queues.get((rows[i] as StoredSend).queueNo) as HotQueue, (rows[i] as StoredSend).groupKey);
+  const seqs = await tx.sequence(
+    open.length,
+    open.every((i) => keyOf(i) === null),
+  );
   const seqOf = new Map(open.map((i, k) => [i, seqs[k] as number]));
   const dueOf = (i: number): number => {
     const row = rows[i] as StoredSend;
@@ -73,7 +77,6 @@ export async function send(
   };
   const repeated = await repeats(tx, rows, open, seqOf, dueOf, queues);
 
-  const keyOf = (i: number) => groupKeyIn(queues.get((rows[i] as StoredSend).queueNo) as HotQueue, (rows[i] as StoredSend).groupKey);
   const fresh = open.filter((i) => !repeated.has(i));
   // A group that has a head already needs no other; a group's first message due now becomes one.
   const present = fresh.filter((i) => dueOf(i) <= tx.now).map((i) => ({ queue_no: (rows[i] as StoredSend).queueNo, group_key: keyOf(i) }));
@@ -107,7 +110,7 @@ export async function send(
     results[i] = { seq, sentAt: tx.now, deduplicated: false, deliverAt: due };
     return [seq, row.queueNo, line, later, due, expiryOf(queue, due), groupKey, row.attributes, row.meta, row.body];
   });
-  await tx.each("send.insert", inserts);
+  tx.post("send.insert", inserts);
   await promote(tx, groupsOf(turns), queues);
   for (const [i, first] of repeated) results[i] = first;
   return results;

@@ -61,7 +61,7 @@ export async function sweepLapsed(tx: Tx, limit: number): Promise<number> {
     .map((row): Ended => ({ queueNo: row.queue_no, seq: row.seq, receipt: row.receipt, lapse: true, error: LAPSED, againAt: tx.now }));
   const joined = await bury(tx, ended, queues, tally, touched, answer);
   await promote(tx, groupsOf([...touched, ...joined]), queues);
-  await writeTally(tx, tally);
+  writeTally(tx, tally);
   return done;
 }
 
@@ -99,7 +99,7 @@ export async function remove(
   // Only who stood in line or was handed out kept others waiting.
   const kept = gone.filter((x) => x.dead_at === null && (x.line_at !== null || x.held_key !== null));
   await promote(tx, groupsOf(kept), queues);
-  await writeTally(tx, tally);
+  writeTally(tx, tally);
   return gone;
 }
 
