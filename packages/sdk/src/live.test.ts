@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type ApiError, type MessageMeta, Millrace, NonRetryableError, RetryLaterError, toNodeHandler } from "./index.ts";
 import { type Live, live } from "./live.fixture.ts";
+import { time } from "./worker.fixture.ts";
 
 let server: Live;
 beforeAll(async () => {
@@ -118,6 +119,32 @@ describe("the SDK against a server", () => {
     expect(new Set(seen).size).toBe(59);
     expect(seen.filter((n) => n % 2 === 0)).toEqual(Array.from({ length: 30 }, (_, n) => 2 * n));
     expect((await work.info()).stats).toMatchObject({ ready: 0, inflight: 0, dead: 1, acknowledged: 59 });
+  });
+
+  it("C13: a handler that takes longer than the lease keeps its message: nobody else gets it, and its acknowledgement holds", async () => {
+    const here = time();
+    const runtime = { now: here.now, wait: here.wait };
+    const slow = new Millrace({ url: server.url, apiKey: server.apiKey, project: "shop", runtime }).queue<number>("slow");
+    await slow.ensure({ visibilityTimeout: "30s" });
+    const { messageId } = await slow.send(1);
+    let finish = (): void => {};
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const working = slow.consume(() => finished, { stopWhenEmpty: true });
+    const lease = async () =>
+      (await server.ask<{ leaseExpiresAt: string | null }>("GET", `/queues/slow/messages/${messageId}`)).leaseExpiresAt;
+    for (let beat = 1; beat <= 4; beat += 1) {
+      await here.waited(10_000);
+      const before = await lease();
+      server.advance(10_000);
+      here.advance(10_000);
+      expect(await server.until(lease, (after) => after !== before)).not.toBe(before);
+    }
+    expect(await server.client.queue("slow").receive()).toEqual([]);
+    finish();
+    expect(await working).toEqual({ handled: 1, failed: 0 });
+    expect((await slow.info()).stats).toMatchObject({ ready: 0, inflight: 0, acknowledged: 1, dead: 0 });
   });
 
   it("C12, SDK-01, SDK-02: deliveries reach a handler behind node:http, and each outcome is what the server makes of it", async () => {
