@@ -84,7 +84,7 @@ export const operations = {
     permission: "keys.create",
     status: 201,
     idempotent: true,
-    errors: atProject,
+    errors: [...atProject, "environment_not_found"],
     params: project,
     body: s.createKey,
     answer: s.key,

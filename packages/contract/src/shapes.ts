@@ -241,12 +241,15 @@ export const organization = z.object({ id: z.string(), name: z.string(), created
 export const project = z.object({ id: z.string(), organizationId: z.string(), name: z.string(), createdAt: time });
 export const createKey = z.strictObject({
   name: z.string().min(1).max(128).refine(withoutNul, "without U+0000"),
+  /** What calls through the Gigadrive door mean where they name no environment. */
+  environment: slug.optional(),
   statements: z.array(statement).min(1).max(50),
   expiresAt: z.iso.datetime().nullable().optional(),
 });
 export const key = z.object({
   id: z.string(),
   name: z.string(),
+  environment: z.string().nullable(),
   statements: z.array(z.object({ allow: z.array(z.string()), on: z.array(z.string()) })),
   expiresAt: time.nullable(),
   lastUsedAt: time.nullable(),

@@ -21,9 +21,10 @@ const showProject = ({ id, name, createdAt, organization }: ProjectRow): Project
   name,
   createdAt: time(createdAt),
 });
-const showKey = ({ id, name, statements, expiresAt, lastUsedAt, createdAt }: KeyRow, secret: string | null = null): Key => ({
+const showKey = ({ id, name, environment, statements, expiresAt, lastUsedAt, createdAt }: KeyRow, secret: string | null = null): Key => ({
   id,
   name,
+  environment,
   statements: statements.map(({ allow, on }) => ({ allow: [...allow], on: [...on] })),
   expiresAt: timeOrNull(expiresAt),
   lastUsedAt: timeOrNull(lastUsedAt),

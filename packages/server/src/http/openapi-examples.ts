@@ -13,6 +13,7 @@ const statements = [{ allow: ["queues.messages.*"], on: ["acme/shop/queues/order
 const key = {
   id: "01999f3a-0000-7000-8000-000000000003",
   name: "worker",
+  environment: null,
   statements,
   expiresAt: null,
   lastUsedAt: at,

@@ -64,7 +64,14 @@ export function createAuthenticator(deps: {
     const now = clock.now();
     return {
       no: found.no,
-      caller: { keyId: found.id, keyName: found.name, projectNo: found.projectNo, within: found.within, statements: found.statements },
+      caller: {
+        keyId: found.id,
+        keyName: found.name,
+        projectNo: found.projectNo,
+        within: found.within,
+        environment: found.environment,
+        statements: found.statements,
+      },
       until: now + KEY_MEMORY_MS,
       expiresAt: found.expiresInMs === null ? Number.POSITIVE_INFINITY : now + found.expiresInMs,
       touchedAt: Number.NEGATIVE_INFINITY,

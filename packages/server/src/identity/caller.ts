@@ -13,6 +13,8 @@ export interface Caller {
   projectNo: number | null;
   /** `<organization>/<project>` of a project's key: it reaches nothing outside, whatever its statements say. `null` as above. */
   within: string | null;
+  /** The slug of the environment that its calls mean where they name none; absent or `null`: `production`. */
+  environment?: string | null;
   statements: readonly Statement[];
 }
 

@@ -16,6 +16,7 @@ export interface KeyRow {
   no: number;
   id: string;
   name: string;
+  environment: string | null;
   statements: readonly Statement[];
   expiresAt: number | null;
   lastUsedAt: number | null;
@@ -112,7 +113,7 @@ export function createTenancy(deps: {
       caller: Caller,
       key: IdempotencyKey | null,
       project: ProjectRow,
-      given: { name: string; statements: readonly Statement[]; expiresAt: number | null },
+      given: { name: string; environment?: string | undefined; statements: readonly Statement[]; expiresAt: number | null },
     ): Promise<KeyRow & { secret: string | null }> {
       const within = `${project.organization.name}/${project.name}`;
       const missing = exceeds(caller, given.statements, within);

@@ -22,6 +22,8 @@ export interface KeyRecord {
   id: string;
   name: string;
   projectNo: number | null;
+  /** The slug of the environment that its calls mean where they name none; `null`: `production`. */
+  environment: string | null;
   statements: { allow: string[]; on: string[] }[];
   expiresAt: number | null;
   expiresInMs: number | null;
@@ -44,7 +46,7 @@ const lockCounter = (tx: Tx) => tx.query("UPDATE queue_counter SET last = last")
 const ORGANIZATION = "no, id, name, created_at";
 const PROJECT = `p.no AS no, p.id AS id, p.name AS name, p.created_at AS created_at,
   o.no AS o_no, o.id AS o_id, o.name AS o_name, o.created_at AS o_created_at FROM project p JOIN organization o ON o.no = p.organization_no`;
-const KEY = "no, id, name, project_no, statements, expires_at, last_used_at, created_at";
+const KEY = "no, id, name, project_no, environment, statements, expires_at, last_used_at, created_at";
 
 type Fields = Record<string, unknown>;
 const organizationOf = (row: Fields): OrganizationRecord => ({
@@ -63,6 +65,7 @@ const keyOf = (row: Fields, now: number): KeyRecord => ({
   id: String(row.id),
   name: String(row.name),
   projectNo: instant(row.project_no),
+  environment: row.environment === null ? null : String(row.environment),
   statements: JSON.parse(String(row.statements)),
   expiresAt: instant(row.expires_at),
   expiresInMs: row.expires_at === null ? null : Number(row.expires_at) - now,
@@ -193,6 +196,7 @@ export const identityVerbs = {
       hash: string;
       statements: readonly { allow: readonly string[]; on: readonly string[] }[];
       expiresAt: number | null;
+      environment?: string | undefined;
     },
   ): Promise<KeyRecord> {
     const no = await nextNo(tx);
@@ -200,10 +204,18 @@ export const identityVerbs = {
       const [project] = await tx.query("SELECT no FROM project WHERE no = :no", { no: given.projectNo });
       if (project === undefined) throw new Fault("project_not_found", "there is no such project");
     }
+    const environment = given.environment ?? null;
+    if (environment !== null) {
+      const [known] = await tx.query("SELECT no FROM environment WHERE project_no = :project AND slug = :environment", {
+        project: given.projectNo,
+        environment,
+      });
+      if (known === undefined) throw new Fault("environment_not_found", "environment: there is no such environment in the project");
+    }
     const [row] = await tx.query(
-      `INSERT INTO api_key (no, id, project_no, name, hash, statements, expires_at, last_used_at, created_at)
-       VALUES (:no, :id, :projectNo, :name, :hash, :statements, :expiresAt, NULL, :now) RETURNING ${KEY}`,
-      { ...given, no, statements: JSON.stringify(given.statements), now: tx.now },
+      `INSERT INTO api_key (no, id, project_no, environment, name, hash, statements, expires_at, last_used_at, created_at)
+       VALUES (:no, :id, :projectNo, :environment, :name, :hash, :statements, :expiresAt, NULL, :now) RETURNING ${KEY}`,
+      { ...given, environment, no, statements: JSON.stringify(given.statements), now: tx.now },
     );
     return keyOf(row as Fields, tx.now);
   },
@@ -236,7 +248,7 @@ export const identityVerbs = {
   async findKey(tx: Tx, by: { hash: string } | { id: string }): Promise<(KeyRecord & { within: string | null }) | null> {
     const [column, value] = "hash" in by ? ["hash", by.hash] : ["id", by.id];
     const [row] = await tx.query(
-      `SELECT k.no AS no, k.id AS id, k.name AS name, k.project_no AS project_no, k.statements AS statements, k.expires_at AS expires_at,
+      `SELECT k.no AS no, k.id AS id, k.name AS name, k.project_no AS project_no, k.environment AS environment, k.statements AS statements, k.expires_at AS expires_at,
          k.last_used_at AS last_used_at, k.created_at AS created_at, o.name AS o_name, p.name AS p_name
        FROM api_key k LEFT JOIN project p ON p.no = k.project_no LEFT JOIN organization o ON o.no = p.organization_no
        WHERE k.${column} = :value`,

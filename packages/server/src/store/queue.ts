@@ -158,6 +158,8 @@ async function deleteQueue(tx: Tx, no: number): Promise<void> {
   const queue = await getQueue(tx, no);
   if (queue === null) throw new Fault("queue_not_found", "There is no such queue.");
   await lockProject(tx, queue.projectNo);
+  // Of two deletions at once, the second comes here when the first has ended.
+  if ((await getQueue(tx, no)) === null) throw new Fault("queue_not_found", "There is no such queue.");
   const [user] = await tx.query("SELECT name FROM queue WHERE dead_letter_no = :no ORDER BY name LIMIT 1", { no });
   if (user !== undefined) throw new Fault("queue_in_use", `The queue is the dead-letter queue of ${user.name}.`);
   await tx.query("DELETE FROM attempt WHERE subscription_no IN (SELECT no FROM subscription WHERE queue_no = :no)", { no });

@@ -284,6 +284,19 @@ describe("the Gigadrive door", () => {
     expect((await app("/environments/staging/signing-secret")).json).toEqual({ secret: expect.stringMatching(/^whsec_/), next: null });
   });
 
+  it("A5: a key may name the environment that its calls mean; another one is named as ever", async () => {
+    const statements = [{ allow: ["queues.*"], on: ["*"] }];
+    const made = await door.shop("/keys", { json: { name: "staging", environment: "staging", statements } });
+    expect(made.json.environment).toBe("staging");
+    const key: string = made.json.secret;
+    expect((await app("/queues/orders", { key })).json.environment).toBe("staging");
+    expect((await app("/queues/orders?environment=production", { key })).json.environment).toBe("production");
+    expect(code(await door.shop("/keys", { json: { name: "x", environment: "nowhere", statements } }))).toEqual([
+      404,
+      "environment_not_found",
+    ]);
+  });
+
   it("C7, P18: a deployment's URL keeps to the endpoint rules, and its id to one environment", async () => {
     const put = (url: string, environment = "production") => app("/deployments/dpl_9", { method: "PUT", json: { url, environment } });
     for (const url of ["http://app.example.com", "https://10.0.0.1", "https://app.example.com:8443", "https://u:p@app.example.com"]) {

@@ -31,7 +31,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Makes the look-ups. */
 export function createPlaces({ access, environments }: { access: Access; environments: Environments }): Places {
-  const of: Places["of"] = async (caller, params, environment = "production") => {
+  const of: Places["of"] = async (caller, params, environment = caller.environment ?? "production") => {
     const project = await access.application(caller, params.applicationId, null);
     return { project, environment: UUID.test(environment) ? (await environments.find(project.no, environment)).slug : environment };
   };

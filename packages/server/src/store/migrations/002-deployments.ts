@@ -1,6 +1,6 @@
 /**
- * Push consumers and deployments: what a queue's consumer is called at, which deployment of an environment is called, and the secret
- * that signs. `serving_version` rises with every change that another node's lanes must hear of.
+ * Push consumers and deployments: what a queue's consumer is called at, which deployment of an environment is called, the secret
+ * that signs, and the environment that a key means. `serving_version` rises with every change that another node's lanes must hear of.
  */
 export const deployments = {
   version: 2,
@@ -9,6 +9,7 @@ export const deployments = {
 ALTER TABLE queue ADD COLUMN consumer_path text;
 ALTER TABLE queue ADD COLUMN consumer_failing integer NOT NULL DEFAULT 0;
 CREATE INDEX queue_consumer ON queue (no) WHERE consumer_path IS NOT NULL;
+ALTER TABLE api_key ADD COLUMN environment text;
 ALTER TABLE environment ADD COLUMN secret text;
 ALTER TABLE environment ADD COLUMN next_secret text;
 ALTER TABLE environment ADD COLUMN next_at {bigint};
