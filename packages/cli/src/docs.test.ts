@@ -63,6 +63,8 @@ describe("the documentation", () => {
       ["go/receiver/main.go", "go"],
       ["python/verify.py", "python"],
       ["python/receiver.py", "python"],
+      ["python/verify_queue.py", "python"],
+      ["python/queue_receiver.py", "python"],
     ] as const) {
       expect(blocks(guide, language)).toContain(page(`packages/testkit/verifiers/${path}`));
     }
