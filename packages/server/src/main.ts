@@ -35,6 +35,7 @@ import { createTenancy } from "./identity/tenancy.ts";
 import { openVault } from "./identity/vault.ts";
 import { createHousekeeping } from "./queue/housekeeping.ts";
 import { createQueueRoom } from "./queue/room.ts";
+import { createSchedules, scheduleChore } from "./schedule/schedule.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { createSubscriptions } from "./subscription/subscription.ts";
@@ -87,10 +88,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
     const housekeeping = createHousekeeping({
       clock,
-      chores: room.chores,
+      chores: [...room.chores, scheduleChore(store)],
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
+    const schedules = createSchedules({
+      store,
+      maxMessageBytes: config.messageSizeLimitBytes,
+      work: (chore) => housekeeping.nudge(chore),
+    });
     const pressure = createPressure(clock, store.setSendShare);
     const dispatcher = createDispatcher({
       clock,
@@ -138,7 +144,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
-      ...gigadriveHandlers({ access, ...room, consumers, environments, deployments }),
+      ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     };
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
     const app = createApp({ handlers, authenticator, vault, clock, load, registry, logger, ready: () => answers(store) });

@@ -9,6 +9,7 @@ import * as g from "./shapes.ts";
 const application = z.object({ applicationId: s.reference });
 const queue = application.extend({ queueName: s.reference });
 const message = queue.extend({ messageId: s.reference });
+const schedule = queue.extend({ scheduleName: s.reference });
 const environment = application.extend({ environmentId: s.reference });
 const deployment = application.extend({ deploymentId: g.deploymentId });
 const query = g.where;
@@ -18,6 +19,7 @@ const atApplication: readonly ErrorCode[] = ["project_not_found"];
 const atEnvironment: readonly ErrorCode[] = [...atApplication, "environment_not_found"];
 const atQueue: readonly ErrorCode[] = [...atEnvironment, "queue_not_found"];
 const atDeployment: readonly ErrorCode[] = [...atApplication, "deployment_not_found"];
+const atSchedule: readonly ErrorCode[] = [...atQueue, "schedule_not_found"];
 const atReceipt: readonly ErrorCode[] = [...atQueue, "message_not_found", "receipt_mismatch"];
 
 export const gigadriveOperations = {
@@ -190,6 +192,43 @@ export const gigadriveOperations = {
     query,
     body: g.extend,
     answer: g.extended,
+  }),
+
+  ListSchedules: operation({
+    summary: "List a queue's schedules by name.",
+    permission: "queues.schedules.list",
+    errors: atQueue,
+    params: queue,
+    query: g.paging,
+    answer: g.list(g.schedule),
+  }),
+  CreateSchedule: operation({
+    summary: "Send a message by the clock: a cron text in a time zone, and what is sent.",
+    permission: "queues.schedules.create",
+    status: 201,
+    idempotent: true,
+    errors: [...atQueue, "schedule_exists"],
+    params: queue,
+    query,
+    body: g.createSchedule,
+    answer: g.schedule,
+  }),
+  UpdateSchedule: operation({
+    summary: "Change a schedule. What is not given stays; a changed time counts from now.",
+    permission: "queues.schedules.update",
+    errors: atSchedule,
+    params: schedule,
+    query,
+    body: g.scheduleSettings,
+    answer: g.schedule,
+  }),
+  DeleteSchedule: operation({
+    summary: "Delete a schedule.",
+    permission: "queues.schedules.delete",
+    errors: atSchedule,
+    params: schedule,
+    query,
+    answer: g.deleted,
   }),
 
   ListDeployments: operation({

@@ -188,6 +188,32 @@ export const purged = z.object({ purgedMessages: z.int() });
 export const redrive = where.extend({ messageIds: z.array(z.string().min(1).max(200)).max(1000).nullable().optional() }).optional();
 export const redriven = z.object({ redrivenMessages: z.int() });
 
+/** C9: what a schedule sends and when. `body` is text. */
+export const scheduleSettings = where.extend({
+  cron: z.string().min(1).max(200).optional(),
+  timezone: z.string().min(1).max(64).optional(),
+  body: z.string().optional(),
+  contentType: message.shape.contentType,
+  headers: message.shape.headers,
+  enabled: z.boolean().optional(),
+});
+export const createSchedule = scheduleSettings.extend({ name: s.queueName, cron: z.string().min(1).max(200) });
+export const schedule = z.object({
+  id: z.string(),
+  name: z.string(),
+  cron: z.string(),
+  timezone: z.string(),
+  body: z.string(),
+  contentType: z.string(),
+  headers: s.attributes,
+  enabled: z.boolean(),
+  nextRunAt: time.nullable(),
+  lastRunAt: time.nullable(),
+  lastMessageId: z.string().nullable(),
+  lastError: z.string().nullable(),
+  source: z.enum(["api", "config"]),
+});
+
 export const deploymentId = id;
 export const putDeployment = z.object({ url: z.string().min(1), environment });
 export const deployment = z.object({

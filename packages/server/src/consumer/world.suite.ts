@@ -19,6 +19,7 @@ import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
 import { createQueueRoom } from "../queue/room.ts";
 import { type Engine, everyone, openWorld, type World } from "../queue/world.suite.ts";
+import { createSchedules } from "../schedule/schedule.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
 import { type Consumers, createConsumers } from "./consumer.ts";
 
@@ -107,9 +108,10 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
     const consumers = createConsumers({ ...shared, environments });
     const subscriptions = createSubscriptions({ ...shared, policy });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
+    const schedules = createSchedules({ store, maxMessageBytes: 262_144, work: () => {} });
     await consumers.start();
     const handlers = {
-      ...gigadriveHandlers({ access, ...room, consumers, environments, deployments }),
+      ...gigadriveHandlers({ access, ...room, schedules, consumers, environments, deployments }),
       ...subscriptionHandlers({ access, subscriptions }),
     };
     return { attempts, consumers, handlers };

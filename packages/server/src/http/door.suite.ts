@@ -22,7 +22,9 @@ import { ensureInstallation } from "../identity/installation.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createTenancy } from "../identity/tenancy.ts";
 import { createVault, type Vault } from "../identity/vault.ts";
+import { createHousekeeping, type Housekeeping } from "../queue/housekeeping.ts";
 import { createQueueRoom } from "../queue/room.ts";
+import { createSchedules, scheduleChore } from "../schedule/schedule.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
@@ -62,6 +64,9 @@ export interface Door {
   readonly store: Store;
   readonly vault: Vault;
   readonly clock: VirtualClock;
+  readonly housekeeping: Housekeeping;
+  /** The database, for other stores on it. */
+  readonly url: string;
   readonly port: number;
   readonly apiKey: string;
   /** What was logged as an error. */
@@ -120,6 +125,13 @@ export async function openDoor(
   const room = createQueueRoom({ store, clock });
   const access = createAccess({ store, clock, findQueue: room.findQueue });
   const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
+  // Of the chores only the schedules': the others have suites of their own.
+  const housekeeping = createHousekeeping({
+    clock,
+    chores: [scheduleChore(store)],
+    failed: (chore, err) => logged.push({ chore, err }),
+  });
+  const schedules = createSchedules({ store, maxMessageBytes: 262_144, work: (chore) => housekeeping.nudge(chore) });
   const pressure = createPressure(clock, () => {});
   const dispatcher = createDispatcher({ clock, report: (err) => logged.push({ err }) });
   const attempt: Attempt = async () => ({
@@ -162,7 +174,7 @@ export async function openDoor(
     ...queueHandlers(deps),
     ...messageHandlers(deps),
     ...subscriptionHandlers({ access, subscriptions }),
-    ...gigadriveHandlers({ ...deps, consumers, environments, deployments }),
+    ...gigadriveHandlers({ ...deps, consumers, schedules, environments, deployments }),
   };
   const app = createApp({
     handlers: { ...real, ...options.handlers?.(real) },
@@ -218,6 +230,8 @@ export async function openDoor(
     store,
     vault,
     clock,
+    housekeeping,
+    url,
     port,
     apiKey,
     logged,
@@ -229,6 +243,7 @@ export async function openDoor(
       agent.destroy();
       await app.close();
       room.close();
+      await housekeeping.close();
       await subscriptions.stop(0);
       await store.close();
       folder?.remove();

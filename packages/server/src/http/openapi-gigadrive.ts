@@ -70,6 +70,21 @@ const record = {
 };
 const leased = { ...record, state: "inflight", attempts: 1, leaseExpiresAt: at, lastDeliveredAt: at, receipt };
 const sent = { messageId: id, deduplicated: false, deliverAt: at };
+const schedule = {
+  id: "01999f3a-0000-7000-8000-000000000009",
+  name: "digest",
+  cron: "0 7 * * 1-5",
+  timezone: "Europe/Berlin",
+  body: '{"kind":"digest"}',
+  contentType: "application/json",
+  headers: {},
+  enabled: true,
+  nextRunAt: at,
+  lastRunAt: null,
+  lastMessageId: null,
+  lastError: null,
+  source: "api",
+};
 const deployment = {
   id: "dpl_7f3a",
   environment: "production",
@@ -97,6 +112,14 @@ export const gigadriveBodies: Partial<Record<OperationName, unknown>> = {
   GigadriveAckMessage: { receipt },
   GigadriveNackMessage: { receipt, delaySeconds: 60, error: "the mailer is throttled" },
   GigadriveExtendMessage: { receipt, visibilityTimeoutSeconds: 300 },
+  CreateSchedule: {
+    name: "digest",
+    cron: "0 7 * * 1-5",
+    timezone: "Europe/Berlin",
+    body: '{"kind":"digest"}',
+    contentType: "application/json",
+  },
+  UpdateSchedule: { enabled: false },
   PutDeployment: { url: deployment.url, environment: "production" },
   PromoteDeployment: {},
   CreateEnvironment: { slug: "staging" },
@@ -125,6 +148,10 @@ export const gigadriveAnswers: Partial<Record<OperationName, unknown>> = {
   GigadriveAckMessage: { messageId: id, acknowledged: true },
   GigadriveNackMessage: { status: "retrying", deliverAt: at },
   GigadriveExtendMessage: { leaseExpiresAt: at },
+  ListSchedules: { items: [schedule], total: 1 },
+  CreateSchedule: schedule,
+  UpdateSchedule: { ...schedule, enabled: false, nextRunAt: null },
+  DeleteSchedule: { deleted: true },
   ListDeployments: { items: [deployment], total: 1 },
   PutDeployment: { ...deployment, state: "registered", promotedAt: null },
   GetDeployment: deployment,

@@ -49,6 +49,7 @@ const named: Record<string, z.ZodType> = {
   Attempt: shapes.attempt,
   GigadriveQueue: gigadriveShapes.queue,
   GigadriveMessage: gigadriveShapes.record,
+  Schedule: gigadriveShapes.schedule,
   Deployment: gigadriveShapes.deployment,
   Environment: gigadriveShapes.environmentRecord,
 };

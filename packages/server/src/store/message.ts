@@ -130,7 +130,8 @@ async function peekMessages(
   queueNo: number,
   page: { state: MessageState | null; after: number | null; limit: number; bodyBytes: number | null },
 ): Promise<{ messages: PeekedMessage[]; next: number | null }> {
-  const body = page.bodyBytes === null ? "m.body" : "substr(m.body, 1, :cut) AS body";
+  // A part of an empty body is NULL on SQLite.
+  const body = page.bodyBytes === null ? "m.body" : "coalesce(substr(m.body, 1, :cut), m.body) AS body";
   const dead = page.state === "dead" ? "AND m.dead_at IS NOT NULL" : "";
   const free = await freeIn(tx, queueNo);
   const params = {
@@ -319,7 +320,7 @@ async function listMessages(
         );
   if (seqs.length === 0) return [];
   const rows = await tx.query<Peeked>(
-    `SELECT ${PEEKED}, substr(m.body, 1, :cut) AS body FROM message AS m WHERE m.seq IN (${seqs.map(({ seq }) => seq).join(", ")})
+    `SELECT ${PEEKED}, coalesce(substr(m.body, 1, :cut), m.body) AS body FROM message AS m WHERE m.seq IN (${seqs.map(({ seq }) => seq).join(", ")})
      ORDER BY m.seq`,
     { now: tx.now, free, cut: page.bodyBytes },
   );

@@ -5,6 +5,7 @@
 import type { Db } from "../db/db.ts";
 import { foundation } from "./migrations/001-foundation.ts";
 import { deployments } from "./migrations/002-deployments.ts";
+import { schedules } from "./migrations/003-schedules.ts";
 
 export interface Migration {
   version: number;
@@ -13,7 +14,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { placeConsumer } from "./consumer.ts";
+import { lockProject } from "./project-lock.ts";
 import { forgetQueue } from "./queue-memory.ts";
 import { regroup } from "./regroup.ts";
 import { relimit } from "./relimit.ts";
@@ -41,10 +42,6 @@ function queueOf(row: Row): QueueRow {
 
 function linkOf(settings: QueueSettings): number | null {
   return settings.deadLetter === "queue" ? settings.deadLetterNo : null;
-}
-
-async function lockProject(tx: Tx, projectNo: number): Promise<void> {
-  await tx.query("UPDATE project SET created_at = created_at WHERE no = :projectNo", { projectNo });
 }
 
 /** Refuses settings that don't fit together, and dead-letter links that end nowhere, in a circle or in a queue without order. */
@@ -151,7 +148,7 @@ async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): 
 }
 
 /**
- * Ends a queue with its subscription and redrives. Its messages and what it remembers of sends can't be reached from now on and are
+ * Ends a queue with its subscription, redrives and schedules. Its messages and what it remembers of sends can't be reached from now on and are
  * removed by `removeDeleted`. Throws `queue_in_use` while it is another queue's dead-letter queue.
  */
 async function deleteQueue(tx: Tx, no: number): Promise<void> {
@@ -165,6 +162,7 @@ async function deleteQueue(tx: Tx, no: number): Promise<void> {
   await tx.query("DELETE FROM attempt WHERE subscription_no IN (SELECT no FROM subscription WHERE queue_no = :no)", { no });
   await tx.query("DELETE FROM subscription WHERE queue_no = :no", { no });
   await tx.query("DELETE FROM redrive WHERE queue_no = :no", { no });
+  await tx.query("DELETE FROM schedule WHERE queue_no = :no", { no });
   await tx.query("DELETE FROM tally WHERE queue_no = :no", { no });
   await tx.query("DELETE FROM queue WHERE no = :no", { no });
   await tx.query("INSERT INTO queue_removal (queue_no, removed_at) VALUES (:no, :now)", { no, now: tx.now });

@@ -6,6 +6,7 @@ import { identityVerbs } from "./identity.ts";
 import { messageVerbs } from "./message.ts";
 import { queueVerbs } from "./queue.ts";
 import { redriveVerbs } from "./redrive.ts";
+import { scheduleVerbs } from "./schedule.ts";
 import { subscriptionVerbs } from "./subscription.ts";
 
 export const coldVerbs = {
@@ -17,5 +18,6 @@ export const coldVerbs = {
   ...redriveVerbs,
   ...subscriptionVerbs,
   ...consumerVerbs,
+  ...scheduleVerbs,
 };
 export type ColdVerbs = typeof coldVerbs;

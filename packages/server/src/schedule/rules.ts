@@ -1,0 +1,76 @@
+/**
+ * When a schedule runs (C9): five fields of cron or a macro, read in a time zone. A local time that a change of the clocks skips runs
+ * at the next instant that exists, one that comes twice runs the first time. Pure; instants are milliseconds since 1970.
+ */
+import { invalid } from "@millrace/contract";
+import { Cron } from "croner";
+
+const macros: Readonly<Record<string, string>> = {
+  "@hourly": "0 * * * *",
+  "@daily": "0 0 * * *",
+  "@midnight": "0 0 * * *",
+  "@weekly": "0 0 * * 0",
+  "@monthly": "0 0 1 * *",
+  "@yearly": "0 0 1 1 *",
+  "@annually": "0 0 1 1 *",
+};
+const HOUR = 3_600_000;
+/** How far back the latest missed occurrence is looked for first: most schedules have one close by, so few are stepped over. */
+const LOOK_BACK_MS = [HOUR, 24 * HOUR, 32 * 24 * HOUR];
+/** Nothing of what some dialects add: no seconds, no `L`, `W`, `#` and `?`. */
+const FIELD = /^(?:[\d*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+$/i;
+const BOUND = "five fields (minute hour day month weekday, such as 0 7 * * 1-5) or a macro such as @hourly";
+
+function open(cron: string, timezone: string): Cron {
+  return new Cron(macros[cron.toLowerCase()] ?? cron, { mode: "5-part", timezone, paused: true });
+}
+
+/** Throws the `invalid_request` that names the field: a malformed cron text, one that never comes, or a time zone that is not known. */
+export function checkWhen(cron: string, timezone: string): void {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: timezone });
+  } catch {
+    throw invalid("timezone", "an IANA time zone such as Europe/Berlin", timezone);
+  }
+  if (/^[+-]/.test(timezone)) throw invalid("timezone", "an IANA time zone such as Europe/Berlin", timezone);
+  const macro = macros[cron.toLowerCase()];
+  const fields = cron.trim().split(/\s+/);
+  if (macro === undefined && (fields.length !== 5 || !fields.every((field) => FIELD.test(field)))) throw invalid("cron", BOUND, cron);
+  let next: Date | null;
+  try {
+    next = open(cron, timezone).nextRun(new Date(Date.UTC(2026, 0, 1)));
+  } catch (error) {
+    throw invalid("cron", `${BOUND} (${error instanceof Error ? error.message.replace(/^CronPattern: /, "") : "it cannot be read"})`, cron);
+  }
+  if (next === null) throw invalid("cron", "a time that comes", cron);
+}
+
+/** The first occurrence after `after`; `null` when there is none. */
+export function nextRun(cron: string, timezone: string, after: number): number | null {
+  return open(cron, timezone).nextRun(new Date(after))?.getTime() ?? null;
+}
+
+/**
+ * What a schedule sends at `now` when its occurrence at `pendingAt` has come: the latest occurrence that `now` has reached, which is the
+ * pending one unless others were missed, and the one after it.
+ */
+export function dueRun(cron: string, timezone: string, pendingAt: number, now: number): { occurrenceAt: number; nextAt: number | null } {
+  const job = open(cron, timezone);
+  const after = (at: number): number | null => job.nextRun(new Date(at))?.getTime() ?? null;
+  let occurrenceAt = pendingAt;
+  let nextAt = after(pendingAt);
+  if (nextAt === null || nextAt > now) return { occurrenceAt, nextAt };
+  for (const back of LOOK_BACK_MS) {
+    const from = now - back;
+    if (from <= pendingAt) break;
+    const first = after(from);
+    if (first === null || first > now) continue;
+    nextAt = first;
+    break;
+  }
+  while (nextAt !== null && nextAt <= now) {
+    occurrenceAt = nextAt;
+    nextAt = after(occurrenceAt);
+  }
+  return { occurrenceAt, nextAt };
+}

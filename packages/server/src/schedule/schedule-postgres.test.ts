@@ -1,0 +1,3 @@
+import { scheduleSuite } from "./schedule.suite.ts";
+
+scheduleSuite("postgres");
