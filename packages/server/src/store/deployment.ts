@@ -9,6 +9,8 @@ import { nextNo } from "./identity.ts";
 
 /** More deployments than this an environment can't have in service at once. */
 const MOST_SERVING = 1_000;
+/** So many retired ones of an environment are remembered, the last to be retired. */
+const MOST_RETIRED = 1_000;
 
 /** A deployment. `state`: `current` is called, `registered` serves messages pinned to it, `retired` serves nothing. */
 export interface DeploymentRow {
@@ -77,6 +79,11 @@ export const deploymentVerbs = {
         `INSERT INTO deployment (no, project_no, environment_no, id, url, created_at, updated_at)
          VALUES (:no, :projectNo, :environmentNo, :id, :url, :now, :now)`,
         { no, projectNo, environmentNo, id, url, now: tx.now },
+      );
+      await tx.query(
+        `DELETE FROM deployment WHERE environment_no = :environmentNo AND retired_at IS NOT NULL AND no NOT IN (SELECT no FROM deployment
+         WHERE environment_no = :environmentNo AND retired_at IS NOT NULL ORDER BY retired_at DESC, no DESC LIMIT :most)`,
+        { environmentNo, most: MOST_RETIRED },
       );
     } else {
       if (Number(before.environment_no) !== environmentNo)
