@@ -23,14 +23,14 @@ module.exports = {
     forbid(
       "delivery-knows-no-nouns",
       room("delivery"),
-      "^packages/server/src/(queue|subscription|consumer|schedule|deployment|topic|workflow|identity|http|store|db)/",
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|http|store|db)/",
       "the engine gets requests, gives outcomes",
     ),
-    forbid("nouns-below-http", "^packages/server/src/(queue|subscription|consumer|schedule|deployment|identity|delivery|store|db)/", room("http"), "imports point down"),
+    forbid("nouns-below-http", "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|store|db)/", room("http"), "imports point down"),
     forbid(
       "store-below-nouns",
       "^packages/server/src/(store|db)/",
-      "^packages/server/src/(queue|subscription|consumer|schedule|deployment|identity|delivery)/(?!caller\\.ts)",
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery)/(?!caller\\.ts)",
       "imports point down",
     ),
     forbid("db-below-store", room("db"), room("store"), "the port knows no verbs"),
@@ -44,7 +44,7 @@ module.exports = {
     {
       name: "nouns-never-touch-db",
       severity: "error",
-      from: { path: "^packages/server/src/(queue|subscription|consumer|schedule|deployment|identity|delivery|http)/", pathNot: "\\.(test|suite)\\.ts$" },
+      from: { path: "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|http)/", pathNot: "\\.(test|suite)\\.ts$" },
       to: { path: room("db") },
     },
   ],

@@ -1,13 +1,13 @@
 /**
  * Calls the server. Every call is an operation of the contract by name: its route and its types come from there. Organization and
- * project are filled in from the connection. A refusal is an `ApiError`, a server that cannot be reached a `CliError`.
+ * project, the Gigadrive door's application, are filled in from the connection. A refusal is an `ApiError`, a server that cannot be reached a `CliError`.
  */
 import type { Answer, Input, OperationName, Operations, Problem } from "@millrace/contract";
 import { routes } from "@millrace/contract/routes";
 import type { Connection } from "./connection.ts";
 import { CliError, exitCode, exitCodeOfStatus } from "./exit.ts";
 
-type Place = "organizationId" | "projectId";
+type Place = "organizationId" | "projectId" | "applicationId";
 type Part<Name extends OperationName, Key extends "query" | "body"> = Input<Operations[Name]>[Key];
 type Params<Name extends OperationName> = Omit<Input<Operations[Name]>["params"], Place>;
 /** What a call is given: the path's own parameters side by side, and `query` and `body` as the contract has them. */
@@ -16,9 +16,12 @@ type CallInput<Name extends OperationName> = Params<Name> & { query?: Part<Name,
 /** A request that the server refused: its code, message and request id. */
 export class ApiError extends CliError {
   readonly code: string;
-  constructor(status: number, code: string, message: string, requestId: string | undefined) {
+  /** The field that was refused, dotted, where the refusal names one, and the rule in words. */
+  readonly field: { path: string; bound: string } | undefined;
+  constructor(status: number, code: string, message: string, requestId: string | undefined, field?: { path: string; bound: string }) {
     super(exitCodeOfStatus(status), message, `${code}${requestId === undefined ? "" : `, request ${requestId}`}`);
     this.code = code;
+    this.field = field;
   }
 }
 
@@ -49,7 +52,12 @@ function reason(error: unknown): string {
 function problemOf(status: number, text: string): ApiError {
   try {
     const { error } = JSON.parse(text) as Partial<Problem>;
-    if (error !== undefined) return new ApiError(status, error.code, error.message, error.requestId);
+    if (error !== undefined) {
+      const { path, bound, got } = error.details ?? {};
+      const field =
+        path === undefined || bound === undefined ? undefined : { path, bound: got === undefined ? bound : `${bound}, got ${got}` };
+      return new ApiError(status, error.code, error.message, error.requestId, field);
+    }
   } catch {
     // not ours: a proxy's page, perhaps
   }
@@ -107,7 +115,8 @@ export function createClient(connection: Connection): Client {
   const send = async (name: OperationName, params: Record<string, unknown>, query: object | undefined, body: unknown): Promise<unknown> => {
     const { method, path } = routes[name];
     place ??= findPlace();
-    const all: Record<string, unknown> = { ...(await place), ...params };
+    const found = await place;
+    const all: Record<string, unknown> = { ...found, applicationId: found.projectId, ...params };
     const filled = path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(all[key])));
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(query ?? {})) if (value !== undefined) search.set(key, String(value));

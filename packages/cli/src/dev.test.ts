@@ -96,17 +96,20 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     const declare = (text: string) => writeFileSync(join(cwd, "millrace.yaml"), text);
     declare(`services:
   queues:
-    orders: { visibilityTimeout: 2m, deadLetterQueue: orders-dead, maxAttempts: 4, concurrency: 5 }
+    orders: { visibilityTimeout: 2m, deadLetterQueue: orders-dead, maxAttempts: 4, concurrency: 5, schedules: { nightly: { cron: "@daily" } } }
     orders-dead: { retention: 14d }
 `);
     const server = kept(await startDev([], { cwd }));
     const settings = async () => (await ask(server, "GET", `${queues}/orders`)).body;
     expect(await settings()).toMatchObject({ visibilityTimeoutSeconds: 120, redrivePolicy: { maxReceiveCount: 4 } });
-    expect(server.stderr()).toContain("not applied by this version: services.queues.orders.concurrency");
+    expect(server.stderr()).toContain("schedule orders/nightly created");
+    expect((await ask(server, "GET", "/applications/dev/queues/orders")).body).toMatchObject({ concurrency: 5, source: "config" });
     declare("services:\n  queues:\n    orders: { visibilityTimeuot: 3m }\n");
-    await server.noted(/visibilityTimeuot: no such setting; did you mean visibilityTimeout\?/);
+    await server.noted(
+      /millrace\.yaml:3:15: services\.queues\.orders\.visibilityTimeuot: no such setting; did you mean visibilityTimeout\?/,
+    );
     declare("services:\n  queues:\n    orders: { visibilityTimeout: 180, rateLimit: { count: 5, period: 1m } }\n");
-    await server.noted(/orders changed \(visibilityTimeoutSeconds, rateLimit\)/);
+    await server.noted(/orders changed \(visibilityTimeout, rateLimit\)/);
     expect(await settings()).toMatchObject({ visibilityTimeoutSeconds: 180, rateLimit: { count: 5, periodSeconds: 60 } });
     expect(await settings()).toMatchObject({ redrivePolicy: { maxReceiveCount: 4 } });
     const { stderr } = await server.stop();

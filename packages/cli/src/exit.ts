@@ -9,6 +9,7 @@ export const exitCode = {
   conflict: 5,
   unreachable: 6,
   partlyFailed: 7,
+  changes: 8,
   interrupted: 130,
 } as const;
 

@@ -1,5 +1,5 @@
 /** What every command that talks to a server has: the flags that say which, `--json`, and an action that gets client and output. */
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Client, createClient } from "./client.ts";
 import { type ConnectionFlags, findConnection } from "./connection.ts";
 import { parseWhole } from "./durations.ts";
@@ -31,6 +31,15 @@ export function leaf<F extends object>(
 ): void {
   const command = parent.command(usage).description(description);
   declare(command);
+  connected(command, examples, act);
+}
+
+/** Gives a declared command what every command has that talks to a server. As `leaf`, for commands that stand alone. */
+export function connected<F extends object>(
+  command: Command,
+  examples: readonly string[],
+  act: (act: Act, args: readonly string[], flags: F) => Promise<void>,
+): void {
   command
     .addOption(new Option("--json", "print the answer as one JSON document"))
     .addOption(new Option("--server <url>", "the server (default: MILLRACE_URL, or the dev server of this directory)"))
@@ -53,6 +62,17 @@ export function limitOption(): Option {
 
 export function yesOption(): Option {
   return new Option("-y, --yes", "do not ask");
+}
+
+export function environmentOption(): Option {
+  return new Option("--environment <slug>", "the environment (default: the key's, or production)");
+}
+
+/** Collects `name=value` flags. */
+export function parsePair(text: string, before: Record<string, string> | undefined): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("It takes name=value.");
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
 /** Collects a flag that may be repeated. */

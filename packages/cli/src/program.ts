@@ -1,8 +1,10 @@
 /** The tree of commands, and how a run of it ends: every error becomes one or two lines on standard error and an exit code. */
 import { Command, CommanderError } from "commander";
+import { deploymentCommands } from "./commands/deployments.ts";
 import { keyCommands } from "./commands/keys.ts";
 import { messageCommands } from "./commands/messages.ts";
 import { queueCommands } from "./commands/queues.ts";
+import { scheduleCommands } from "./commands/schedules.ts";
 import { CliError, type ExitCode, exitCode } from "./exit.ts";
 import { processOutput } from "./leaf.ts";
 import { version } from "./version.ts";
@@ -36,6 +38,11 @@ const ownServer: readonly OwnServer[] = [
     description: "Print the settings that `millrace server` would run with, and where each comes from.",
     declare: async (command) => (await import("./commands/config.ts")).declareConfig(command),
   },
+  {
+    name: "apply [file]",
+    description: "Bring queues and schedules to what millrace.yaml (or gigadrive.yaml) declares, and say what changes.",
+    declare: async (command) => (await import("./commands/apply.ts")).declareApply(command),
+  },
 ];
 
 /** The whole command, with everything that `argv` may need. */
@@ -48,10 +55,12 @@ export async function createProgram(argv: readonly string[] = []): Promise<Comma
   const meant = argv[0] === "help" ? argv[1] : argv[0];
   for (const { name, description, declare } of ownServer) {
     const command = program.command(name).description(description);
-    if (name === meant) await declare(command);
+    if (command.name() === meant) await declare(command);
   }
   queueCommands(program);
   messageCommands(program);
+  scheduleCommands(program);
+  deploymentCommands(program);
   keyCommands(program);
   neverExit(program);
   return program;

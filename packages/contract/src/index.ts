@@ -1,4 +1,5 @@
 export * from "./errors.ts";
+export * from "./gigadrive/config.ts";
 export * as gigadriveShapes from "./gigadrive/shapes.ts";
 export { nearest } from "./nearest.ts";
 export * from "./operation.ts";

@@ -1,104 +1,65 @@
 /**
- * The queues that a `millrace.yaml` declares (`services.queues.<name>`), as the API takes their settings. What is not named stays as it
- * is on the server; what this version cannot apply is listed, not refused, so that a file written for more still works.
+ * The queues that a `millrace.yaml` or `gigadrive.yaml` declares (`services.queues.<name>`), with the place in the file of every fault.
+ * What the section means is the contract's to say; this module only knows YAML.
  */
-import { readFileSync } from "node:fs";
-import { type Input, nearest, type Operations, shapes } from "@millrace/contract";
-import { parseDocument } from "yaml";
-import { z } from "zod";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { readDeclaredQueues } from "@millrace/contract";
+import { isNode, LineCounter, parseDocument } from "yaml";
 
-type Settings = Input<Operations["UpdateQueue"]>["body"];
+/** Where the section stands in the file. */
+const SECTION = ["services", "queues"];
 
-export interface DeclaredQueue {
-  name: string;
-  /** Only for its making: a queue's type never changes. */
-  type: "standard" | "fifo" | undefined;
-  settings: Settings;
+/** What a file declares. */
+export interface QueueFile {
+  /** The section as it was written; an empty one when the file has none. */
+  section: unknown;
+  /** One sentence per fault, each with file, line and column. */
+  problems: string[];
+  /** A sentence about a path in the section, such as `["emails", "retention"]`, with its place in the file. */
+  at(path: readonly string[], message: string): string;
 }
 
-const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-/** `2m`, `12h` or a number of seconds; whole seconds come out. */
-const duration = z.union([z.number(), z.string()]).transform((given, context) => {
-  const match = /^(\d+(?:\.\d+)?)([smhd]?)$/.exec(String(given));
-  const seconds = match === null ? Number.NaN : Number(match[1]) * (unitSeconds[match[2] || "s"] ?? 1);
-  if (Number.isInteger(seconds)) return seconds;
-  context.addIssue({ code: "custom", message: "must be whole seconds or a duration such as 90s, 10m, 12h or 3d" });
-  return z.NEVER;
-});
+/** The file of queues in a directory: `millrace.yaml`, else `gigadrive.yaml`; `undefined` when there is neither. */
+export function findQueueFile(directory: string): string | undefined {
+  return ["millrace.yaml", "gigadrive.yaml"].find((name) => existsSync(join(directory, name)));
+}
 
-const declared = z.strictObject({
-  type: z.enum(["standard", "fifo"]).optional(),
-  visibilityTimeout: duration.optional(),
-  retention: duration.optional(),
-  delay: duration.optional(),
-  deduplicationWindow: duration.optional(),
-  contentBasedDeduplication: z.boolean().optional(),
-  rateLimit: z.strictObject({ count: z.int(), period: duration }).nullable().optional(),
-  retryBackoff: z.strictObject({ min: duration, max: duration }).nullable().optional(),
-  deadLetterQueue: z.string().nullable().optional(),
-  maxAttempts: z.int().optional(),
-  paused: z.boolean().optional(),
-});
-/** Declared by other doors; left alone here. */
-const notYet = ["consumer", "concurrency", "deadLetter", "schedules"];
-
-function settingsOf(given: z.output<typeof declared>): Settings {
-  const { deadLetterQueue, maxAttempts, rateLimit, retryBackoff } = given;
-  return {
-    visibilityTimeoutSeconds: given.visibilityTimeout,
-    retentionSeconds: given.retention,
-    delaySeconds: given.delay,
-    deduplicationWindowSeconds: given.deduplicationWindow,
-    contentBasedDeduplication: given.contentBasedDeduplication,
-    rateLimit: rateLimit == null ? rateLimit : { count: rateLimit.count, periodSeconds: rateLimit.period },
-    retryBackoffMinSeconds: retryBackoff == null ? retryBackoff : retryBackoff.min,
-    retryBackoffMaxSeconds: retryBackoff == null ? retryBackoff : retryBackoff.max,
-    redrivePolicy: deadLetterQueue == null ? deadLetterQueue : { deadLetterQueueId: deadLetterQueue, maxReceiveCount: maxAttempts ?? 10 },
-    paused: given.paused,
+/** Reads a file. Throws what the file system throws; everything wrong with the text is a problem. */
+export function readQueueFile(path: string): QueueFile {
+  const lines = new LineCounter();
+  const document = parseDocument(readFileSync(path, "utf8"), { lineCounter: lines });
+  const placed = (offset: number | undefined, message: string): string => {
+    if (offset === undefined) return `${path}: ${message}`;
+    const { line, col } = lines.linePos(offset);
+    return `${path}:${line}:${col}: ${message}`;
   };
-}
-
-function member(value: unknown, key: string): unknown {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>)[key] : undefined;
-}
-
-/** Reads the queues of a file. Dead-letter queues come before those that name them. `problems` has one sentence per fault. */
-export function readQueues(path: string): { queues: DeclaredQueue[]; left: string[]; problems: string[] } {
-  const queues: DeclaredQueue[] = [];
-  const left: string[] = [];
-  const problems: string[] = [];
-  const document = parseDocument(readFileSync(path, "utf8"));
-  const fault = document.errors[0];
-  if (fault !== undefined) return { queues, left, problems: [`${path}: is not valid YAML: ${fault.message.split("\n")[0]}`] };
-  const section = member(member(document.toJS(), "services"), "queues");
-  if (section === undefined || section === null) return { queues, left, problems };
-  if (typeof section !== "object" || Array.isArray(section))
-    return { queues, left, problems: ["services.queues: must be a map of queues"] };
-  for (const [name, raw] of Object.entries(section)) {
-    const at = `services.queues.${name}`;
-    if (!shapes.queueName.safeParse(name).success) problems.push(`${at}: a queue's name has 1 to 128 of letters, digits, _ . : -`);
-    const known = Object.fromEntries(Object.entries(raw ?? {}).filter(([key]) => !notYet.includes(key)));
-    left.push(
-      ...Object.keys(raw ?? {})
-        .filter((key) => notYet.includes(key))
-        .map((key) => `${at}.${key}`),
-    );
-    const parsed = declared.safeParse(known);
-    if (parsed.success) queues.push({ name, type: parsed.data.type, settings: settingsOf(parsed.data) });
-    else {
-      for (const issue of parsed.error.issues) {
-        const unknown = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
-        const meant = unknown === undefined ? undefined : nearest(unknown, [...Object.keys(declared.shape), ...notYet]);
-        if (unknown !== undefined)
-          problems.push(`${at}.${unknown}: no such setting${meant === undefined ? "" : `; did you mean ${meant}?`}`);
-        else problems.push(`${[at, ...issue.path].join(".")}: ${issue.message}`);
+  const at: QueueFile["at"] = (within, message) => {
+    const whole = [...SECTION, ...within];
+    // The place of the innermost name that the file has: a name's own, not its value's.
+    for (let depth = whole.length; depth > 0; depth--) {
+      const parent = depth === 1 ? document.contents : document.getIn(whole.slice(0, depth - 1), true);
+      const items = typeof parent === "object" && parent !== null && "items" in parent ? (parent.items as unknown[]) : [];
+      for (const item of items) {
+        const key = typeof item === "object" && item !== null && "key" in item ? item.key : undefined;
+        if (isNode(key) && String(key) === whole[depth - 1]) return placed(key.range?.[0], `${whole.join(".")}: ${message}`);
       }
     }
-  }
-  const deadLetters = new Set(queues.map(({ settings }) => settings.redrivePolicy?.deadLetterQueueId));
-  return {
-    queues: [...queues.filter(({ name }) => deadLetters.has(name)), ...queues.filter(({ name }) => !deadLetters.has(name))],
-    left,
-    problems,
+    return placed(undefined, `${whole.join(".")}: ${message}`);
   };
+  const faults = document.errors.map(({ message, pos }) => placed(pos[0], `is not valid YAML: ${message.split("\n")[0]}`));
+  if (faults.length > 0) return { section: {}, problems: faults, at };
+  let value: unknown;
+  try {
+    // Aliases that grow without bound are refused here.
+    value = document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    return { section: {}, problems: [placed(undefined, error instanceof Error ? error.message : String(error))], at };
+  }
+  const section = SECTION.reduce<unknown>(
+    (inside, name) => (typeof inside === "object" && inside !== null ? (inside as Record<string, unknown>)[name] : undefined),
+    value,
+  );
+  const { problems } = readDeclaredQueues(section);
+  return { section: section ?? {}, problems: problems.map((problem) => at(problem.path, problem.message)), at };
 }

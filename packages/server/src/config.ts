@@ -9,7 +9,7 @@ import { parseDocument } from "yaml";
 import { type Config, configSchema, decodeEncryptionKey, portRange, type Setting, settings } from "./config-schema.ts";
 import type { EgressPolicy } from "./delivery/types.ts";
 
-export { type DeclaredQueue, readQueues } from "./config-queues.ts";
+export { findQueueFile, type QueueFile, readQueueFile } from "./config-queues.ts";
 export { type Config, configSchema, decodeEncryptionKey, type Setting, settings } from "./config-schema.ts";
 
 /** Where a value came from: `name` is the flag, the variable or the file's path; empty for a default. */

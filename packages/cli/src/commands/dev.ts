@@ -1,6 +1,7 @@
 /** `millrace dev`: a server for one developer. Needs no set-up: SQLite in the working directory, a key made and printed (A9). */
 import { randomBytes } from "node:crypto";
 import { createClock } from "@millrace/server/clock";
+import { findQueueFile } from "@millrace/server/config";
 import { formatKey } from "@millrace/server/key-text";
 import type { Command } from "commander";
 import { createClient } from "../client.ts";
@@ -99,10 +100,12 @@ export function declareDev(command: Command): void {
       (text) => output.note(text),
     );
     const client = createClient({ ...file });
-    endFollowing = await followQueueFile(client, settingsFile ?? "millrace.yaml", (text) => output.note(text));
+    endFollowing = await followQueueFile(client, settingsFile ?? findQueueFile(process.cwd()) ?? "millrace.yaml", (text) =>
+      output.note(text),
+    );
     let secret: string | undefined;
     try {
-      if (flags.app !== undefined) secret = await deployLocalApp(client, file.project, flags.app);
+      if (flags.app !== undefined) secret = await deployLocalApp(client, flags.app);
     } catch (error) {
       await endFollowing();
       await server.close(0);

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Answer, Input, Operations } from "@millrace/contract";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import type { Client } from "../client.ts";
 import { parseSeconds, parseWhole } from "../durations.ts";
 import { CliError, exitCode } from "../exit.ts";
-import { collect, leaf, limitOption, noteMore } from "../leaf.ts";
+import { collect, leaf, limitOption, noteMore, parsePair } from "../leaf.ts";
 import type { Output } from "../output.ts";
 
 type Sending = Input<Operations["SendMessages"]>["body"]["messages"][number];
@@ -17,12 +17,6 @@ type Redrive = Answer<Operations["GetRedrive"]>;
 /** How often `--watch` asks. */
 const watchEveryMs = 500;
 const perRequest = 10;
-
-function parseAttribute(text: string, before: Record<string, string> | undefined): Record<string, string> {
-  const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("It takes name=value.");
-  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
-}
 
 /** Text as `body`, other bytes as `bodyBase64`. */
 function bodyOf(bytes: Uint8Array): Pick<Sending, "body" | "bodyBase64"> {
@@ -168,7 +162,7 @@ export function messageCommands(program: Command): void {
     ],
     (command) =>
       command
-        .option("--attribute <name=value>", "an attribute; may be repeated", parseAttribute)
+        .option("--attribute <name=value>", "an attribute; may be repeated", parsePair)
         .option("--group <id>", "the group that the messages are ordered in")
         .option("--dedup-id <id>", "the id under which a repeat is recognized")
         .addOption(new Option("--delay <duration>", "deliver no sooner than after this time").argParser(parseSeconds))

@@ -6,11 +6,10 @@ const deploymentId = "local";
 const environment = "production";
 
 /** Registers and promotes the app at `url`; answers the secret that its deliveries are signed with. Throws `ApiError` for a URL that may not be called. */
-export async function deployLocalApp(client: Client, project: string, url: string): Promise<string> {
-  const applicationId = project;
-  await client.call("PutDeployment", { applicationId, deploymentId, body: { url, environment } });
-  await client.call("PromoteDeployment", { applicationId, deploymentId, body: undefined });
-  return (await client.call("GetSigningSecret", { applicationId, environmentId: environment })).secret;
+export async function deployLocalApp(client: Client, url: string): Promise<string> {
+  await client.call("PutDeployment", { deploymentId, body: { url, environment } });
+  await client.call("PromoteDeployment", { deploymentId, body: undefined });
+  return (await client.call("GetSigningSecret", { environmentId: environment })).secret;
 }
 
 /** What the app needs in its environment, as one line for a shell. */

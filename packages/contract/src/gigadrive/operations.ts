@@ -231,6 +231,16 @@ export const gigadriveOperations = {
     answer: g.deleted,
   }),
 
+  ApplyConfig: operation({
+    summary: "Bring queues and schedules to what a file declares, or say what that would change. Each change needs its own permission.",
+    permission: "queues.queues.update",
+    errors: [...atQueue, "queue_in_use", "subscription_exists"],
+    params: application,
+    query,
+    body: g.applyConfig,
+    answer: g.appliedConfig,
+  }),
+
   ListDeployments: operation({
     summary: "List an environment's deployments, newest first.",
     permission: "deployments.list",
@@ -240,9 +250,9 @@ export const gigadriveOperations = {
     answer: g.list(g.deployment),
   }),
   PutDeployment: operation({
-    summary: "Register a deployment, or change its URL. It is called once it is promoted.",
+    summary: "Register a deployment, or change its URL, with the queues it declares. It is called once it is promoted.",
     permission: "deployments.register",
-    errors: [...atEnvironment, "invalid_target"],
+    errors: [...atEnvironment, "invalid_target", "queue_not_found", "subscription_exists"],
     params: deployment,
     query,
     body: g.putDeployment,

@@ -31,6 +31,7 @@ export const gigadriveRoutes = {
   CreateSchedule: { method: "POST", path: `${queue}/schedules` },
   UpdateSchedule: { method: "PATCH", path: `${queue}/schedules/{scheduleName}` },
   DeleteSchedule: { method: "DELETE", path: `${queue}/schedules/{scheduleName}` },
+  ApplyConfig: { method: "POST", path: `${application}/config` },
   ListDeployments: { method: "GET", path: `${application}/deployments` },
   PutDeployment: { method: "PUT", path: deployment },
   GetDeployment: { method: "GET", path: deployment },

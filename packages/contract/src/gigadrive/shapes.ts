@@ -215,7 +215,24 @@ export const schedule = z.object({
 });
 
 export const deploymentId = id;
-export const putDeployment = z.object({ url: z.string().min(1), environment });
+/** The section of queues of a configuration file, by name; what it holds is read by `readDeclaredQueues`. */
+const section = z.unknown().meta({ type: "object", description: "Queues by name, in the words of `services.queues` of `millrace.yaml`." });
+/** C10: `check` changes nothing, `prune` also removes what a file made and this one no longer names. */
+export const applyConfig = where.extend({ queues: section, check: z.boolean().optional(), prune: z.boolean().optional() });
+export const appliedConfig = z.object({
+  applied: z.boolean(),
+  changes: z.array(
+    z.object({
+      kind: z.enum(["queue", "schedule"]),
+      queue: z.string(),
+      name: z.string(),
+      action: z.enum(["create", "change", "unchanged", "remove"]),
+      fields: z.array(z.string()),
+    }),
+  ),
+});
+/** C7: `config` is such a section, applied with the registration. */
+export const putDeployment = z.object({ url: z.string().min(1), environment, config: section.optional() });
 export const deployment = z.object({
   id: z.string(),
   environment: z.string(),

@@ -120,7 +120,13 @@ export const gigadriveBodies: Partial<Record<OperationName, unknown>> = {
     contentType: "application/json",
   },
   UpdateSchedule: { enabled: false },
-  PutDeployment: { url: deployment.url, environment: "production" },
+  ApplyConfig: {
+    queues: {
+      emails: { consumer: "/api/queues/emails", maxAttempts: 5, visibilityTimeout: "2m", schedules: { digest: { cron: "@daily" } } },
+    },
+    check: true,
+  },
+  PutDeployment: { url: deployment.url, environment: "production", config: { emails: { consumer: "/api/queues/emails" } } },
   PromoteDeployment: {},
   CreateEnvironment: { slug: "staging" },
   RotateSigningSecret: {},
@@ -152,6 +158,13 @@ export const gigadriveAnswers: Partial<Record<OperationName, unknown>> = {
   CreateSchedule: schedule,
   UpdateSchedule: { ...schedule, enabled: false, nextRunAt: null },
   DeleteSchedule: { deleted: true },
+  ApplyConfig: {
+    applied: false,
+    changes: [
+      { kind: "queue", queue: "emails", name: "emails", action: "change", fields: ["maxAttempts"] },
+      { kind: "schedule", queue: "emails", name: "digest", action: "create", fields: [] },
+    ],
+  },
   ListDeployments: { items: [deployment], total: 1 },
   PutDeployment: { ...deployment, state: "registered", promotedAt: null },
   GetDeployment: deployment,

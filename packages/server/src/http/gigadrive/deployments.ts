@@ -8,6 +8,7 @@ import type { EnvironmentRow, Environments, SigningSecrets } from "../../deploym
 import { type Access, environmentResource } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
 import type { Handlers } from "../handler.ts";
+import type { PlanFor } from "./config.ts";
 import type { Places } from "./place.ts";
 import { PAGE } from "./queues.ts";
 
@@ -53,8 +54,9 @@ export function deploymentHandlers(deps: {
   places: Places;
   environments: Environments;
   deployments: Deployments;
+  planFor: PlanFor;
 }): Pick<Handlers, Names> {
-  const { access, places, environments, deployments } = deps;
+  const { access, places, environments, deployments, planFor } = deps;
 
   const reachEnvironment = async (
     caller: Caller,
@@ -85,7 +87,12 @@ export function deploymentHandlers(deps: {
     },
     async PutDeployment({ caller }, { params, query, body }) {
       const environment = await reachEnvironment(caller, params, body.environment ?? query.environment, "deployments.register");
-      return showDeployment(await deployments.put(environment, params.deploymentId, body.url));
+      const place = await places.of(caller, params, environment.slug);
+      // Read and checked first: a fault in the section registers nothing.
+      const plan = body.config === undefined ? null : await planFor(caller, place, body.config, false, "config");
+      const row = await deployments.put(environment, params.deploymentId, body.url);
+      await plan?.apply();
+      return showDeployment(row);
     },
     async GetDeployment({ caller }, { params }) {
       return showDeployment((await reachDeployment(caller, params, "deployments.get")).row);

@@ -1,0 +1,3 @@
+import { provisionSuite } from "./provision.suite.ts";
+
+provisionSuite("postgres");
