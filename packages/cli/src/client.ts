@@ -32,7 +32,8 @@ interface ListInput {
 
 export interface Client {
   readonly connection: Connection;
-  call<Name extends OperationName>(name: Name, input: CallInput<Name>): Promise<Answer<Operations[Name]>>;
+  /** `signal` gives the call up: it rejects, and the server sees the connection end. */
+  call<Name extends OperationName>(name: Name, input: CallInput<Name>, signal?: AbortSignal): Promise<Answer<Operations[Name]>>;
   /** The items of a list, page by page, at most `most`, and the cursor behind them. `field` is the list's name in the answer. */
   list<Item>(name: OperationName, field: string, most: number, input?: ListInput): Promise<{ items: Item[]; nextCursor: string | null }>;
 }
@@ -65,7 +66,7 @@ function problemOf(status: number, text: string): ApiError {
 }
 
 export function createClient(connection: Connection): Client {
-  const request = async (method: string, path: string, body: unknown): Promise<unknown> => {
+  const request = async (method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown> => {
     let response: Response;
     let text: string;
     try {
@@ -77,7 +78,7 @@ export function createClient(connection: Connection): Client {
         },
         body: body === undefined ? undefined : JSON.stringify(body),
         redirect: "manual",
-        signal: AbortSignal.timeout(answerWithinMs),
+        signal: AbortSignal.any([AbortSignal.timeout(answerWithinMs), ...(signal === undefined ? [] : [signal])]),
       });
       text = await response.text();
     } catch (error) {
@@ -112,7 +113,13 @@ export function createClient(connection: Connection): Client {
     return { organizationId, projectId: connection.project ?? (await only(projects, "projects", "--project or MILLRACE_PROJECT")) };
   };
 
-  const send = async (name: OperationName, params: Record<string, unknown>, query: object | undefined, body: unknown): Promise<unknown> => {
+  const send = async (
+    name: OperationName,
+    params: Record<string, unknown>,
+    query: object | undefined,
+    body: unknown,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
     const { method, path } = routes[name];
     place ??= findPlace();
     const found = await place;
@@ -120,14 +127,14 @@ export function createClient(connection: Connection): Client {
     const filled = path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(all[key])));
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(query ?? {})) if (value !== undefined) search.set(key, String(value));
-    return request(method, search.size === 0 ? filled : `${filled}?${search}`, body);
+    return request(method, search.size === 0 ? filled : `${filled}?${search}`, body, signal);
   };
 
   return {
     connection,
-    async call(name, input) {
+    async call(name, input, signal) {
       const { query, body, ...params } = input as { query?: object; body?: unknown };
-      return (await send(name, params, query, body)) as Answer<Operations[typeof name]>;
+      return (await send(name, params, query, body, signal)) as Answer<Operations[typeof name]>;
     },
     async list<Item>(name: OperationName, field: string, most: number, { params = {}, query = {} }: ListInput = {}) {
       const items: Item[] = [];

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { deploymentCommands } from "./commands/deployments.ts";
 import { keyCommands } from "./commands/keys.ts";
+import { listenCommand } from "./commands/listen.ts";
 import { messageCommands } from "./commands/messages.ts";
 import { queueCommands } from "./commands/queues.ts";
 import { scheduleCommands } from "./commands/schedules.ts";
@@ -61,6 +62,7 @@ export async function createProgram(argv: readonly string[] = []): Promise<Comma
   messageCommands(program);
   scheduleCommands(program);
   deploymentCommands(program);
+  listenCommand(program);
   keyCommands(program);
   neverExit(program);
   return program;
