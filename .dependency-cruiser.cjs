@@ -26,7 +26,12 @@ module.exports = {
       "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|http|store|db)/",
       "the engine gets requests, gives outcomes",
     ),
-    forbid("nouns-below-http", "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|store|db)/", room("http"), "imports point down"),
+    forbid(
+      "nouns-below-http",
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|store|db)/",
+      room("http"),
+      "imports point down",
+    ),
     forbid(
       "store-below-nouns",
       "^packages/server/src/(store|db)/",
@@ -44,7 +49,10 @@ module.exports = {
     {
       name: "nouns-never-touch-db",
       severity: "error",
-      from: { path: "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|http)/", pathNot: "\\.(test|suite)\\.ts$" },
+      from: {
+        path: "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|identity|delivery|http)/",
+        pathNot: "\\.(test|suite)\\.ts$",
+      },
       to: { path: room("db") },
     },
   ],

@@ -181,23 +181,24 @@ export function deadLettersSuite(engine: Engine): void {
     };
 
     // PostgreSQL's clock can't be held, so that only SQLite shows that nothing moves too early.
-    it.runIf(engine === "sqlite")("Q14: a rate is never beaten, also after a time when nothing ran", async () => {
-      await thirtyLetters();
-      const job = await redrive("dead", { ratePerSecond: 4 });
-      const moved = async () => (await watch("dead", job.id)).moved;
-      await world.pass(0);
-      expect(await watch("dead", job.id)).toMatchObject({ state: "running", selected: 30, moved: 4, remaining: 26 });
-      await world.pass(999);
-      expect(await moved()).toBe(4);
-      await world.pass(1);
-      expect(await moved()).toBe(8);
-      await world.restart();
-      world.clock.advance(60_000);
-      await world.housekeeping.settled();
-      expect(await moved()).toBe(12);
-      await world.pass(1000);
-      expect(await moved()).toBe(16);
-    });
+    if (engine === "sqlite")
+      it("Q14: a rate is never beaten, also after a time when nothing ran", async () => {
+        await thirtyLetters();
+        const job = await redrive("dead", { ratePerSecond: 4 });
+        const moved = async () => (await watch("dead", job.id)).moved;
+        await world.pass(0);
+        expect(await watch("dead", job.id)).toMatchObject({ state: "running", selected: 30, moved: 4, remaining: 26 });
+        await world.pass(999);
+        expect(await moved()).toBe(4);
+        await world.pass(1);
+        expect(await moved()).toBe(8);
+        await world.restart();
+        world.clock.advance(60_000);
+        await world.housekeeping.settled();
+        expect(await moved()).toBe(12);
+        await world.pass(1000);
+        expect(await moved()).toBe(16);
+      });
 
     it("Q14: a job goes on after a restart; a cancelled one leaves the rest where it is", async () => {
       await thirtyLetters();

@@ -78,11 +78,12 @@ export function directorySuite(engine: Engine): void {
       expect((await find())?.settings.visibilityTimeoutMs).toBe(9_000);
     });
 
-    it.runIf(engine === "postgres")("another node's change is seen after two seconds at most", async () => {
-      await find();
-      await update(7_000);
-      world.clock.advance(2_000);
-      expect((await find())?.settings.visibilityTimeoutMs).toBe(7_000);
-    });
+    if (engine === "postgres")
+      it("another node's change is seen after two seconds at most", async () => {
+        await find();
+        await update(7_000);
+        world.clock.advance(2_000);
+        expect((await find())?.settings.visibilityTimeoutMs).toBe(7_000);
+      });
   });
 }

@@ -33,6 +33,12 @@ if (process.env.MILLRACE_TEST_PLANT === "1") {
     };
   };
 
+  // How safely a commit is stored can't be changed while one is put off.
+  const { pragma } = Database.prototype;
+  Database.prototype.pragma = function (source, options) {
+    return this.inTransaction && /^synchronous/.test(source) ? undefined : pragma.call(this, source, options);
+  };
+
   const { query } = pg.Client.prototype;
   pg.Client.prototype.query = function (...args) {
     const text = typeof args[0] === "string" ? args[0] : args[0]?.text;
