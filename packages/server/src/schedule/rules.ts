@@ -14,9 +14,6 @@ const macros: Readonly<Record<string, string>> = {
   "@yearly": "0 0 1 1 *",
   "@annually": "0 0 1 1 *",
 };
-const HOUR = 3_600_000;
-/** How far back the latest missed occurrence is looked for first: most schedules have one close by, so few are stepped over. */
-const LOOK_BACK_MS = [HOUR, 24 * HOUR, 32 * 24 * HOUR];
 /** Nothing of what some dialects add: no seconds, no `L`, `W`, `#` and `?`. */
 const FIELD = /^(?:[\d*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+$/i;
 const BOUND = "five fields (minute hour day month weekday, such as 0 7 * * 1-5) or a macro such as @hourly";
@@ -57,20 +54,16 @@ export function nextRun(cron: string, timezone: string, after: number): number |
 export function dueRun(cron: string, timezone: string, pendingAt: number, now: number): { occurrenceAt: number; nextAt: number | null } {
   const job = open(cron, timezone);
   const after = (at: number): number | null => job.nextRun(new Date(at))?.getTime() ?? null;
-  let occurrenceAt = pendingAt;
-  let nextAt = after(pendingAt);
-  if (nextAt === null || nextAt > now) return { occurrenceAt, nextAt };
-  for (const back of LOOK_BACK_MS) {
-    const from = now - back;
-    if (from <= pendingAt) break;
-    const first = after(from);
-    if (first === null || first > now) continue;
-    nextAt = first;
-    break;
+  const following = after(pendingAt);
+  if (following === null || following > now) return { occurrenceAt: pendingAt, nextAt: following };
+  // Halving finds the latest one in a few dozen steps, however many were missed.
+  let occurrenceAt = following;
+  let late = now;
+  while (late - occurrenceAt > 1) {
+    const middle = occurrenceAt + Math.floor((late - occurrenceAt) / 2);
+    const next = after(middle);
+    if (next !== null && next <= now) occurrenceAt = next;
+    else late = middle;
   }
-  while (nextAt !== null && nextAt <= now) {
-    occurrenceAt = nextAt;
-    nextAt = after(occurrenceAt);
-  }
-  return { occurrenceAt, nextAt };
+  return { occurrenceAt, nextAt: after(now) };
 }
