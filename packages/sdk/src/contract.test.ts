@@ -1,7 +1,7 @@
 import { type gigadriveShapes, type OperationName, operations, routes } from "@millrace/contract";
 import { expect, it } from "vitest";
 import type { z } from "zod";
-import type { QueueInfo } from "./index.ts";
+import type { QueueInfo, ScheduleInfo } from "./index.ts";
 import type { AckResult } from "./pull.ts";
 import type { WireMessage } from "./records.ts";
 import { json, scripted } from "./scripted.fixture.ts";
@@ -61,6 +61,8 @@ it("C11: every call of a queue handle is an operation of the contract, and carri
   await queue.resume();
   await queue.purge("all");
   await queue.redrive(["m1"]);
+  await queue.schedule("digest", { cron: "@daily", timezone: "Europe/Berlin", payload: { a: 1 }, headers: { "x-a": "b" }, enabled: true });
+  await queue.unschedule("digest");
   await close();
 
   const seen = server.requests.map(({ method, path, text }) => {
@@ -92,6 +94,8 @@ it("C11: every call of a queue handle is an operation of the contract, and carri
     "GigadriveResumeQueue",
     "GigadrivePurgeQueue",
     "GigadriveRedrive",
+    "CreateSchedule",
+    "DeleteSchedule",
   ]);
 });
 
@@ -111,5 +115,6 @@ it("C11: the records that are handed on have the contract's fields, which the ty
   const queue = (wire: z.output<typeof gigadriveShapes.queue>): Undated<QueueInfo> => wire;
   const message = (wire: z.output<typeof gigadriveShapes.record> & { receipt: string }): WireMessage => wire;
   const ack = (wire: z.output<typeof gigadriveShapes.ackResults>["results"][number]): AckResult => wire;
-  expect([queue, message, ack].every((check) => typeof check === "function")).toBe(true);
+  const schedule = (wire: z.output<typeof gigadriveShapes.schedule>): Undated<ScheduleInfo> => wire;
+  expect([queue, message, ack, schedule].every((check) => typeof check === "function")).toBe(true);
 });

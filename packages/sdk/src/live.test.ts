@@ -26,6 +26,18 @@ function line<T>() {
   };
 }
 describe("the SDK against a server", () => {
+  it("C11, C9: schedule makes a schedule and changes the one of that name; unschedule ends it", async () => {
+    const reports = server.client.queue<{ kind: string }>("reports");
+    await reports.ensure();
+    const made = await reports.schedule("digest", { cron: "0 7 * * 1-5", timezone: "Europe/Berlin", payload: { kind: "digest" } });
+    expect(made).toMatchObject({ name: "digest", enabled: true, lastRunAt: null, nextRunAt: expect.any(Date) });
+    const changed = await reports.schedule("digest", { cron: "@daily", enabled: false });
+    expect(changed).toMatchObject({ id: made.id, cron: "@daily", timezone: "Europe/Berlin", enabled: false, nextRunAt: null });
+    expect(await reports.unschedule("digest")).toBe(true);
+    expect(await reports.unschedule("digest")).toBe(false);
+    await expect(reports.schedule("digest", { cron: "never" })).rejects.toMatchObject({ code: "invalid_request" });
+  });
+
   it("C11: a message is sent, shown, cancelled, received, given back, extended and acknowledged", async () => {
     const orders = server.client.queue<{ n: number }>("orders");
     const { messageId, deduplicated, deliverAt } = await orders.send(
