@@ -3,6 +3,7 @@
  * (WAL and FULL: NORMAL loses answered writes in a power cut). The file is locked for as long as this process lives, and no longer:
  * a second server is refused, and no reader from outside can keep the log from being emptied.
  */
+import { closeSync, existsSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Db, Row, Statements, TransactionOptions, Tx, Value } from "./db.ts";
 import { createMemory, keep, renew } from "./memory.ts";
@@ -144,6 +145,9 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
 
 /** The file in WAL mode, locked unless `open`. */
 function openFile(path: string, open: boolean): Database.Database {
+  // Messages are nobody else's to read; what SQLite makes beside the file has the file's mode. A file that is there is not opened
+  // here: closing it would free the locks that this process holds on it.
+  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
   const raw = new Database(path, { timeout: open ? 5000 : 0 });
   try {
     // Before the first access: then the log's index lies in this process's memory, where no other process can take part.

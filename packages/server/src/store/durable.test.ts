@@ -106,6 +106,13 @@ describe("a SQLite file", () => {
     expect(await second.send([row("x")])).toMatchObject([{ deduplicated: false }]);
   });
 
+  it("P5: the file and the log beside it are their owner's alone to read", async () => {
+    const path = await file();
+    const store = await opened(path);
+    await store.send([row("x")]);
+    for (const name of [path, `${path}-wal`]) expect(statSync(name).mode & 0o077).toBe(0);
+  });
+
   it("STORE-04, Q2: with too little space left sends are refused, settles go on, and it recovers by itself", async () => {
     const path = await file();
     let freeBytes = 2 ** 40;
