@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { postgres, scratch } from "@millrace/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Answered, type Asked, type Door, type Engine, openDoor } from "../http/door.suite.ts";
 import { openStore } from "../store/open.ts";
@@ -134,6 +136,33 @@ export function scheduleSuite(engine: Engine): void {
       await scheduleChore(door.store).run();
       for (const store of stores.slice(2)) await store.close();
       expect(await sent()).toHaveLength(1);
+    });
+
+    it("C9, CRON-01: what was sent before a restart is not sent again after it, what was due meanwhile is", async () => {
+      const folder = engine === "sqlite" ? scratch("schedule") : null;
+      const url = folder === null ? await (await postgres()).fresh() : join(folder.path, "millrace.db");
+      let apiKey = "";
+      const messages = async (live: Door): Promise<number> =>
+        (await live.request("/applications/shop/queues/q/messages", { key: apiKey })).json.total;
+      const started = async (): Promise<Door> => {
+        const live = await openDoor(engine, { url });
+        apiKey ||= live.apiKey;
+        return live;
+      };
+      const first = await started();
+      await first.request("/applications/shop/queues/q", { method: "PUT", json: { deduplicationWindowSeconds: 0 } });
+      await first.request("/applications/shop/queues/q/schedules", { json: { name: "tick", cron: "@daily" } });
+      await first.close();
+      for (let restart = 0; restart < 2; restart++) {
+        // Each process begins before the occurrence, and its clock passes it.
+        const again = await started();
+        await again.housekeeping.settled();
+        again.clock.advance(24 * HOUR);
+        await again.housekeeping.settled();
+        expect(await messages(again)).toBe(1);
+        await again.close();
+      }
+      folder?.remove();
     });
 
     it("C9: a run that a full queue refuses says so, and is sent once there is room", async () => {
