@@ -139,6 +139,9 @@ describe("the answer to one message", () => {
     expect(defer("0")).toEqual({ kind: "defer", delayMs: 0 });
     expect(defer("1.5")).toEqual({ kind: "defer", delayMs: 1_500 });
     expect(defer("86400")).toEqual({ kind: "defer", delayMs: 60_000 });
+    for (const value of ["9".repeat(16), "9".repeat(400), "0.0000000001"]) expect(defer(value)).toMatchObject({ kind: "defer" });
+    expect(defer("9".repeat(16))).toEqual({ kind: "defer", delayMs: 60_000 });
+    expect(defer("9".repeat(400))).toEqual({ kind: "defer", delayMs: 60_000 });
     for (const value of ["-1", "soon", "", "1e3", "0x10", "Wed, 21 Oct 2026 07:28:00 GMT"]) expect(defer(value)).toEqual({ kind: "ack" });
     for (const status of [429, 503]) {
       const wait = (value: string) => read(answer(status, { "retry-after": value }), 60_000);

@@ -122,7 +122,7 @@ function headerOf(answer: Answer, name: string): string | undefined {
 
 /** Seconds to defer, in milliseconds and at most `maxMs`; `null` for what is negative, unreadable or not there. */
 function deferMs(text: string | undefined, maxMs: number): number | null {
-  if (text === undefined || !/^\d{1,15}(?:\.\d{1,9})?$/.test(text)) return null;
+  if (text === undefined || !/^\d+(?:\.\d+)?$/.test(text)) return null;
   return Math.min(Math.ceil(Number(text) * 1000), maxMs);
 }
 

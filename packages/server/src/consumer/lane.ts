@@ -47,10 +47,15 @@ export interface LaneDeps {
   log: ConsumerLog;
 }
 
-/** A claimed message, when it was claimed by this process's clock, and what was left of its retention then, in milliseconds. */
+/**
+ * A claimed message: when it was claimed and when its lease ends by this process's clock, how long its request may take within that
+ * lease, and what was left of its retention at the claim, in milliseconds.
+ */
 export interface ConsumerWork {
   message: ClaimedMessage;
   at: number;
+  until: number;
+  limitMs: number;
   leftMs: number;
 }
 
@@ -107,10 +112,13 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     async claim(n) {
       serving.key();
       const lease = leaseMs(settings);
+      const limitMs = timeoutMs(settings);
       const { batches, nextInMs } = await store.claim({ queueNo, batchSize: 1, batches: n, leaseMs: lease });
       const at = clock.now();
       // Both instants are the store's: their difference needs no clock of ours.
-      const work = batches.flat().map((message) => ({ message, at, leftMs: message.expiresAt - (message.leaseUntil - lease) }));
+      const work = batches
+        .flat()
+        .map((message) => ({ message, at, until: at + lease, limitMs, leftMs: message.expiresAt - (message.leaseUntil - lease) }));
       const [oldest] = work;
       if (oldest !== undefined && oldest.message.receives === 1 && work.length >= n) {
         // A message expires its retention after it was due.
@@ -120,9 +128,8 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
       return { work, nextInMs };
     },
 
-    async deliver({ message, at: claimedAt, leftMs }, opened) {
+    async deliver({ message, at: claimedAt, until, limitMs: leasedMs, leftMs }, opened) {
       const at = clock.now();
-      const until = claimedAt + leaseMs(settings);
       const route = active() ? serving.route(message.meta?.deploymentId) : null;
       const path = settings.consumerPath;
       // A pause, a retirement or a change to pull may have come between the claim and now.
@@ -133,7 +140,8 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
       }
       const { messageId, attempts: attempt, body } = message;
       const wallMs = clock.wall();
-      const limitMs = timeoutMs(settings);
+      // A timeout that was raised since the claim is not for this lease.
+      const limitMs = Math.min(timeoutMs(settings), leasedMs);
       const request = gigadriveMessage.build(
         {
           queue: queueName,
@@ -176,7 +184,7 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     },
 
     async release(work) {
-      await Promise.all(work.map(({ message, at }) => settle(giveBack(message), at + leaseMs(settings), undefined)));
+      await Promise.all(work.map(({ message, until }) => settle(giveBack(message), until, undefined)));
     },
 
     set(row) {
