@@ -82,7 +82,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     vault.check(await store.run("sealedUnder"));
     const policy = egressPolicy(config);
     const registry = new Registry();
-    collectDefaultMetrics({ register: registry });
+    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
     const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
     const attempt = meterAttempts(attempts, registry);
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });

@@ -27,7 +27,7 @@ const LOOK_EVERY_MS = 250;
 
 /** The vitals of this process. */
 function processVitals(): { read: () => Vitals; close: () => void } {
-  const delays = monitorEventLoopDelay({ resolution: 20 });
+  const delays = monitorEventLoopDelay({ resolution: 100 });
   delays.enable();
   return {
     read() {
