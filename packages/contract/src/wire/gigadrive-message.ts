@@ -78,7 +78,7 @@ function forwarded(attributes: Record<string, string> | null, taken: Record<stri
   const omitted: string[] = [];
   for (const [name, value] of Object.entries(attributes ?? {})) {
     const key = name.toLowerCase();
-    const fits = headerName.test(name) && headerValue.test(value) && !reservedHeader(key) && key !== "user-agent";
+    const fits = headerName.test(name) && headerValue.test(value) && !reservedHeader(key);
     if (fits && !Object.hasOwn(taken, key)) taken[key] = value;
     else omitted.push(headerName.test(name) ? name : encodeURIComponent(name));
   }
@@ -94,7 +94,7 @@ export function buildMessage(delivery: MessageDelivery, making: Making): WireReq
   if (delivery.contentType !== null && headerValue.test(delivery.contentType) && delivery.contentType !== "")
     headers["content-type"] = delivery.contentType;
   const omitted = forwarded(delivery.attributes, headers);
-  headers["user-agent"] = `Millrace/${making.version}`;
+  headers["user-agent"] ??= `Millrace/${making.version}`;
   headers[`${own}name`] = queue;
   headers[`${own}message-id`] = messageId;
   headers[`${own}attempt`] = String(attempt);
