@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { scratch } from "@millrace/testkit";
 import { publint } from "publint";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -46,6 +47,16 @@ describe("the published package", () => {
   it("C11: publint finds nothing", async () => {
     const { messages } = await publint({ pkgDir: installed, pack: false, strict: true });
     expect(messages).toEqual([]);
+  });
+
+  it("C11: its types are found wherever ES modules are, by every way of resolving them", async () => {
+    const [archive = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+    const result = await checkPackage(createPackageFromTarballData(new Uint8Array(readFileSync(join(folder, archive)))));
+    if (result.types === false) throw new Error("the package has no types");
+    expect(result.types).toEqual({ kind: "included" });
+    // The two ways that know no ES modules can't load this package at all, which is meant.
+    const meant = ["node10", "node16-cjs"];
+    expect(result.problems.filter((problem) => !("resolutionKind" in problem && meant.includes(problem.resolutionKind)))).toEqual([]);
   });
 
   it("C11: Node loads it as it is installed", async () => {
