@@ -23,7 +23,7 @@ def handle(body, message_id, attempt):
         raise RuntimeError("told to fail")
     if body == b"refuse":
         raise Refuse("told to refuse")
-    print("handled " + message_id, flush=True)
+    print("handled " + message_id + "\n", end="", flush=True)
 
 
 class Deliveries(BaseHTTPRequestHandler):

@@ -18,7 +18,7 @@ def handle(message):
     """Your work goes here. Raise, and the message is delivered again; use messageId to recognize what you have done already."""
     if message.get("body") == "fail":
         raise RuntimeError("told to fail")
-    print("handled " + message["messageId"], flush=True)
+    print("handled " + message["messageId"] + "\n", end="", flush=True)
 
 
 class Deliveries(BaseHTTPRequestHandler):
