@@ -6,6 +6,7 @@ import type { Db } from "../db/db.ts";
 import { foundation } from "./migrations/001-foundation.ts";
 import { deployments } from "./migrations/002-deployments.ts";
 import { schedules } from "./migrations/003-schedules.ts";
+import { topics } from "./migrations/004-topics.ts";
 
 export interface Migration {
   version: number;
@@ -14,7 +15,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;
