@@ -2,17 +2,7 @@
  * The EZGH batch push: one signed POST with 1 to 10 messages (P6), and what its answer says about each of them (P9, P12).
  * Source of the format: the "Push subscriptions" page of EZGH Cloud Queues.
  */
-import {
-  type Answer,
-  cut,
-  type Format,
-  type Making,
-  maxErrorLength,
-  type Outcome,
-  type Reading,
-  type WireRequest,
-  withoutSecrets,
-} from "./format.ts";
+import { type Answer, type Format, httpError, type Making, type Outcome, type Reading, type WireRequest } from "./format.ts";
 import { retryAfterMs } from "./retry.ts";
 import { base64, ezghSignature, standardWebhooksSignature } from "./signing.ts";
 
@@ -142,15 +132,6 @@ export function readPushAnswer(
     slowDown,
     error: httpError(answer),
   };
-}
-
-/** `HTTP <status>` and the beginning of the answer, at most 200 characters. */
-function httpError({ status, body }: Answer): string {
-  const text = new TextDecoder()
-    .decode(body.subarray(0, 1024))
-    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
-    .trim();
-  return cut(text === "" ? `HTTP ${status}` : `HTTP ${status}: ${withoutSecrets(text)}`, maxErrorLength);
 }
 
 /** The format as data for the engine. */

@@ -80,3 +80,12 @@ export function cut(text: string, max: number): string {
 export function withoutSecrets(text: string): string {
   return text.replace(/\b(whsec_|mlr_)[A-Za-z0-9_-]+/g, "$1…");
 }
+
+/** `HTTP <status>` and the beginning of the answer on one line, at most 200 characters. */
+export function httpError({ status, body }: Answer): string {
+  const text = new TextDecoder()
+    .decode(body.subarray(0, 1024))
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
+    .trim();
+  return cut(text === "" ? `HTTP ${status}` : `HTTP ${status}: ${withoutSecrets(text)}`, maxErrorLength);
+}

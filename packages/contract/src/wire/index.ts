@@ -1,3 +1,4 @@
+export * from "./basaltic-notification.ts";
 export * from "./ezgh-push.ts";
 export * from "./format.ts";
 export * from "./gigadrive-message.ts";
