@@ -45,3 +45,8 @@ export function settleRow(
   const delayMs = outcome?.delayMs ?? backoffMs(attempts, random, gigadriveBackoff(queue.settings));
   return { ...row, outcome: "retry", delayMs, ...(error === null ? {} : { error }) };
 }
+
+/** The row that gives a message back untouched: ready at once, the attempt refunded. */
+export function releaseRow(queueNo: number, { seq, receipt }: Pick<ClaimedMessage, "seq" | "receipt">): SettleRow {
+  return { queueNo, seq, receipt, outcome: "release", delayMs: 0 };
+}

@@ -1,269 +1,179 @@
 /**
  * One subscription as a lane of the dispatcher: claims batches of its queue, makes the signed request, reads the answer and settles each
- * message. It holds the flow state and nothing else: what it claimed and did not settle comes back when its lease ends (P23).
+ * message. How fast, how many at once and within which lease is the lane's (delivery/endpoint-lane.ts); what it sends is said here.
  */
 import { ezghPush, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
-import type { Clock } from "../clock.ts";
-import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
-  allowedInFlight,
-  type Bucket,
-  type Flow,
-  fullBucket,
-  initialFlow,
-  mayStart,
-  onResult,
-  take,
-  withMax,
-  withRate,
-} from "../delivery/flow.ts";
+  createEndpointLane,
+  type Deliveries,
+  type Ended,
+  type EndpointLaneDeps,
+  type Leased,
+  type Outgoing,
+  type Terms,
+} from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
-import { insist } from "../delivery/insist.ts";
-import type { LaneSource, Opened } from "../delivery/lane.ts";
-import type { Pressure } from "../delivery/pressure.ts";
-import type { Attempt, DeliveryResult } from "../delivery/types.ts";
+import type { LaneSource } from "../delivery/lane.ts";
 import type { Vault } from "../identity/vault.ts";
+import { lagMs } from "../queue/lag.ts";
 import type { Store } from "../store/store.ts";
-import type { LaneRow, LastError } from "../store/subscription.ts";
-import type { ClaimedMessage, SettleRow } from "../store/types.ts";
+import type { LaneRow } from "../store/subscription.ts";
+import type { ClaimedMessage } from "../store/types.ts";
 import type { Records } from "./records.ts";
 import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
 
 /** Bytes of an answer that are kept with an attempt. */
 const KEPT_ANSWER = 1024;
 
-/** An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it, of no more than `READY_BYTES`. */
-const QUICK_ANSWERS = 16;
-const QUICK_MS = 100;
-const READY_BYTES = 4 * 1024 * 1024;
-
-/** What deliveries need from outside. `log` has pino's form: one line per attempt at debug, per failure at info (A15). */
-export interface PushDeps {
+/** What deliveries need from outside. */
+export interface PushDeps extends EndpointLaneDeps {
   store: Store;
-  clock: Clock;
   vault: Vault;
-  attempt: Attempt;
   records: Records;
   /** Numbers in [0, 1), for jitter. */
   random: () => number;
   version: string;
-  log: PushLog;
-  pressure: Pressure;
 }
 
-export interface PushLog {
-  debug(fields: object, text: string): void;
-  info(fields: object, text: string): void;
-  warn(fields: object, text: string): void;
-}
-
-export interface Push extends LaneSource<ClaimedMessage[]> {
+export interface Push extends LaneSource<Leased<ClaimedMessage[]>> {
   /** Puts what the store says in force, from the next delivery on; `null`: the subscription is gone, nothing starts any more. */
   set(row: LaneRow | null): void;
   /** The live half of `status`. */
   live(): { limit: number; deliveriesPerMinute: number };
 }
 
+interface Sent extends Outgoing {
+  deliveryId: string;
+}
+
 /** Makes the lane of a subscription. */
 export function createPush(deps: PushDeps, first: LaneRow): Push {
-  const { store, clock, vault, records, log } = deps;
+  const { store, clock, records } = deps;
   const { id, queueNo, resourceName } = first.subscription;
+  const label = { subscription: resourceName };
   let row = first;
   let gone = false;
-  let flow: Flow = initialFlow(row.subscription.maxConcurrency, row.subscription.failing);
-  let failing = row.subscription.failing;
-  let bucket: Bucket | undefined;
-  let keys: { newest: SigningKey; previous: { key: SigningKey; until: number } | undefined } | undefined;
-  /** When the row was loaded: its durations count from here. */
-  let loadedAt = clock.now();
-  /** Quick answers in a row, and the size of the last batch claimed. */
-  let quick = 0;
-  let batchBytes = 1;
-  const minute = { startedAt: clock.now(), now: 0, before: 0 };
+  let keys = createKeys(deps, first);
 
-  const active = (): boolean => !gone && row.subscription.state === "active" && !row.queue.settings.paused;
-  const openSecret = (sealed: string): SigningKey => {
-    const key = parseSecret(vault.open(sealed, id));
-    if (key === undefined) throw new Error(`the stored secret of subscription ${id} is not a signing secret`);
-    return key;
-  };
-  const openKeys = () => {
-    if (keys !== undefined) return keys;
-    const { previous, secret } = row;
-    keys = {
-      newest: openSecret(secret),
-      previous: previous === null ? undefined : { key: openSecret(previous.secret), until: loadedAt + previous.forMs },
-    };
-    return keys;
-  };
-  const signing = (): SigningKey[] => {
-    const { newest, previous } = openKeys();
-    return previous !== undefined && clock.now() < previous.until ? [newest, previous.key] : [newest];
-  };
-  const takeRate = (): void => {
-    const rate = row.queue.settings.rateLimit;
-    if (rate === null) bucket = undefined;
-    else bucket = bucket === undefined ? fullBucket(rate, clock.now()) : withRate(bucket, rate, clock.now());
-  };
-  takeRate();
-  const ahead = (): number => {
-    if (quick < QUICK_ANSWERS || bucket !== undefined || !active() || flow.limit < flow.max) return 0;
-    return Math.min(flow.max, Math.floor(READY_BYTES / batchBytes));
+  const terms = (): Terms => {
+    const { settings } = row.queue;
+    const { maxConcurrency: concurrency, target } = row.subscription;
+    return { concurrency, rateLimit: settings.rateLimit, timeoutMs: target.timeoutSeconds * 1000, leaseMs: leaseMs(settings, target) };
   };
 
-  const turnMinute = (): void => {
-    const passed = clock.now() - minute.startedAt;
-    if (passed < 60_000) return;
-    minute.before = passed < 120_000 ? minute.now : 0;
-    minute.now = 0;
-    minute.startedAt += passed - (passed % 60_000);
-  };
-
-  /** Settles within the lease; what can't be settled by then comes back by itself. */
-  const settle = (rows: SettleRow[], until: number, signal?: AbortSignal): Promise<boolean> => {
-    const failed = (err: unknown): void => log.warn({ subscription: resourceName, err }, "outcomes could not be stored");
-    return insist(() => store.settle(rows), { clock, until, signal, failed });
-  };
-
-  const keep = (at: number, deliveryId: string, messages: readonly ClaimedMessage[], result: DeliveryResult, reading: Reading): void => {
-    if (reading.ok && !row.subscription.recordAttempts) return;
-    records.attempt({
-      at,
-      subscriptionId: id,
-      deliveryId,
-      durationMs: Math.round(result.durationMs),
-      outcome: reading.ok ? "delivered" : "failed",
-      class: reading.ok ? null : result.kind === "answer" ? "http" : result.class,
-      status: result.kind === "answer" ? result.status : null,
-      message: reading.error,
-      messageIds: messages.map(({ messageId }) => messageId),
-      answer: result.kind === "answer" ? firstText(result.body) : null,
-    });
-  };
-
-  const fail = (at: number, result: DeliveryResult, reading: Reading): void => {
-    const flipped = !failing;
-    failing = true;
-    const error: LastError = {
-      at,
-      class: result.kind === "answer" ? "http" : result.class,
-      ...(result.kind === "answer" ? { status: result.status } : {}),
-      message: reading.error ?? "",
-    };
-    records.note(id, { failing: true, error }, flipped);
-  };
-
-  return {
+  const deliveries: Deliveries<ClaimedMessage[], Sent, Reading> = {
     key: resourceName,
+    label,
+    active: () => !gone && row.subscription.state === "active" && !row.queue.settings.paused,
 
-    permit(inFlight) {
-      if (!active()) return { start: 0, inMs: null };
-      const now = clock.now();
-      const may = mayStart(flow, inFlight, now);
-      if (may !== true) return { start: 0, inMs: may === false ? null : may };
-      const start = allowedInFlight(flow) - inFlight;
-      if (bucket === undefined) return { start, inMs: null };
-      const { taken, waitMs } = take(bucket, start, now);
-      return { start: taken, inMs: taken > 0 ? null : waitMs };
-    },
-
-    ahead,
-
-    async claim(n) {
-      openKeys();
-      const { batchSize, target } = row.subscription;
+    async claim(n, lease) {
+      keys.signing();
+      const { batchSize } = row.subscription;
       const { retentionMs } = row.queue.settings;
-      // What stands ready first must have all of its lease left when its request starts (P8).
-      const lease = leaseMs(row.queue.settings, target) + (ahead() > 0 ? AHEAD_MS : 0);
-      const claim = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease });
-      const [batch = []] = claim.batches;
-      if (batch.length > 0) batchBytes = batch.reduce((sum, { body }) => sum + body.length, 1);
-      const [oldest] = batch;
-      if (oldest !== undefined && oldest.receives === 1 && claim.batches.length >= n) {
-        // A message expires its retention after it was due, and its lease began when it was claimed: both by the store's clock.
-        const lagMs = oldest.leaseUntil - lease - (oldest.expiresAt - retentionMs);
-        const healthy = flow.failures === 0 && flow.limit === flow.max;
-        deps.pressure.seen({ lagMs, idle: n / flow.limit, healthy });
-      }
-      return { work: claim.batches, nextInMs: claim.nextInMs };
+      const { batches, nextInMs } = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease });
+      const [batch] = batches;
+      return {
+        loads: batches,
+        nextInMs,
+        lagMs: lagMs(batch?.[0], retentionMs, lease),
+        bytes: batch?.reduce((sum, { body }) => sum + body.length, 0),
+      };
     },
 
-    async deliver(messages, opened: Opened) {
+    request(messages) {
       const { target, batchSize } = row.subscription;
-      const at = clock.now();
-      const until = at + leaseMs(row.queue.settings, target);
-      // A pause or an update may have come between the claim and now.
-      if (!active() || messages.length > batchSize) {
-        opened.over();
-        await settle(releaseRows(queueNo, messages), until, opened.signal);
-        return;
-      }
+      // An update came between the claim and now.
+      if (messages.length > batchSize) return null;
       const { type, resourceName: queue } = row.queue;
       const deliveryId = uuidv7();
-      const request = ezghPush.build(
+      const { headers, body } = ezghPush.build(
         { subscription: resourceName, queue, fifo: type === "fifo", deliveryId, messages },
-        { hmac, keys: signing(), wallMs: clock.wall(), version: deps.version },
+        { hmac, keys: keys.signing(), wallMs: clock.wall(), version: deps.version },
       );
-      if (bucket !== undefined) bucket = take(bucket, 1, at).bucket;
-      const result = await deps.attempt(
-        { url: target.url, method: "POST", timeoutMs: target.timeoutSeconds * 1000, ...request },
-        opened.signal,
-      );
-      // Cut off by the end of the grace time: nobody knows what the endpoint did, so the lease lapses.
-      if (opened.signal.aborted && result.kind === "failure") return;
+      return { url: target.url, headers, body, deliveryId, logged: { ...label, deliveryId, messages: messages.length } };
+    },
 
-      const ids = messages.map(({ messageId }) => messageId);
-      const { settings } = row.queue;
-      const reading =
-        result.kind === "answer"
-          ? ezghPush.read(result, ids, { nowMs: clock.wall(), maxDelayMs: settings.visibilityTimeoutMs })
-          : readFailure(result, messages.length);
-      const endedAt = clock.now();
-      flow = onResult(flow, reading.ok ? "success" : reading.slowDown ? "slow" : "failed", endedAt);
-      quick = reading.ok && result.durationMs <= QUICK_MS ? quick + 1 : 0;
-      turnMinute();
-      minute.now++;
-      if (!reading.ok) fail(endedAt, result, reading);
-      opened.over();
+    read(messages, result) {
+      if (result.kind === "failure") return readFailure(result, messages.length);
+      const limits = { nowMs: clock.wall(), maxDelayMs: row.queue.settings.visibilityTimeoutMs };
+      return ezghPush.read(result, messageIds(messages), limits);
+    },
 
-      const fields = { subscription: resourceName, deliveryId, messages: ids.length, durationMs: Math.round(result.durationMs) };
-      if (reading.ok) log.debug(fields, "delivered");
-      else log.info({ ...fields, error: reading.error }, "delivery failed");
-      const settled = await settle(settleRows({ no: queueNo, type, settings }, messages, reading, deps.random), until, opened.signal);
-      // A success counts once its outcomes are stored, never before: otherwise a crash would make it a success twice.
-      if (reading.ok && settled) {
-        const flipped = failing;
-        failing = false;
-        records.note(id, { failing: false, successAt: endedAt }, flipped);
+    settle({ load, read }) {
+      const { type, settings } = row.queue;
+      return store.settle(settleRows({ no: queueNo, type, settings }, load, read, deps.random));
+    },
+
+    release: (batches) => store.settle(releaseRows(queueNo, batches.flat())),
+
+    health({ result, read, endedAt: at }, flipped) {
+      if (read.ok) {
+        records.note(id, { failing: false, successAt: at }, flipped);
+        return;
       }
-      keep(at, deliveryId, messages, result, reading);
+      const what = result.kind === "answer" ? ({ class: "http", status: result.status } as const) : { class: result.class };
+      records.note(id, { failing: true, error: { at, ...what, message: read.error ?? "" } }, flipped);
     },
 
-    async release(batches) {
-      const until = clock.now() + leaseMs(row.queue.settings, row.subscription.target);
-      await settle(releaseRows(queueNo, batches.flat()), until);
+    closed(ended) {
+      if (!ended.read.ok || row.subscription.recordAttempts) records.attempt(attemptOf(id, ended));
     },
+  };
 
+  const lane = createEndpointLane(deps, { terms: terms(), failing: row.subscription.failing }, deliveries);
+  return {
+    ...lane,
     set(next) {
       if (next === null) {
         gone = true;
         return;
       }
-      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) {
-        keys = undefined;
-        loadedAt = clock.now();
-      }
+      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) keys = createKeys(deps, next);
       row = next;
-      flow = withMax(flow, next.subscription.maxConcurrency);
-      takeRate();
+      lane.set(terms());
     },
+  };
+}
 
-    live() {
-      turnMinute();
-      const share = 1 - (clock.now() - minute.startedAt) / 60_000;
-      return { limit: allowedInFlight(flow), deliveriesPerMinute: Math.round(minute.now + minute.before * share) };
+/** The secrets of a row just loaded, whose durations count from now. They are opened when they are first needed. */
+function createKeys({ vault, clock }: Pick<PushDeps, "vault" | "clock">, { subscription, secret, previous }: LaneRow) {
+  const loadedAt = clock.now();
+  let keys: { newest: SigningKey; previous: { key: SigningKey; until: number } | undefined } | undefined;
+  const open = (sealed: string): SigningKey => {
+    const key = parseSecret(vault.open(sealed, subscription.id));
+    if (key === undefined) throw new Error(`the stored secret of subscription ${subscription.id} is not a signing secret`);
+    return key;
+  };
+  return {
+    /** The keys that sign now, newest first (P4). */
+    signing(): SigningKey[] {
+      keys ??= {
+        newest: open(secret),
+        previous: previous === null ? undefined : { key: open(previous.secret), until: loadedAt + previous.forMs },
+      };
+      const { newest, previous: older } = keys;
+      return older !== undefined && clock.now() < older.until ? [newest, older.key] : [newest];
     },
+  };
+}
+
+const messageIds = (messages: readonly ClaimedMessage[]): string[] => messages.map(({ messageId }) => messageId);
+
+/** What is kept of a delivery (P15). */
+function attemptOf(subscriptionId: string, { load, sent, result, read, startedAt: at }: Ended<ClaimedMessage[], Sent, Reading>) {
+  const answered = result.kind === "answer";
+  return {
+    at,
+    subscriptionId,
+    deliveryId: sent.deliveryId,
+    durationMs: Math.round(result.durationMs),
+    outcome: read.ok ? ("delivered" as const) : ("failed" as const),
+    class: read.ok ? null : answered ? ("http" as const) : result.class,
+    status: answered ? result.status : null,
+    message: read.error,
+    messageIds: messageIds(load),
+    answer: answered ? firstText(result.body) : null,
   };
 }
 

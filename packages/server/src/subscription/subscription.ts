@@ -8,6 +8,7 @@ import { generateSecret } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Cancel, Clock } from "../clock.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
+import type { DeliveryLog } from "../delivery/endpoint-lane.ts";
 import type { Lane } from "../delivery/lane.ts";
 import type { Pressure } from "../delivery/pressure.ts";
 import { checkTarget } from "../delivery/target.ts";
@@ -16,7 +17,7 @@ import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
 import type { LaneRow, SubscriptionChange, SubscriptionRow } from "../store/subscription.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
-import { createPush, type Push, type PushLog } from "./push.ts";
+import { createPush, type Push } from "./push.ts";
 import { createRecords } from "./records.ts";
 import { atRest, type Live, type WireAttempts, type WireSubscription, wireAttempts, wireSubscription } from "./wire.ts";
 
@@ -54,7 +55,7 @@ export interface SubscriptionDeps {
   directory: { onChange(listener: (queueNo: number) => void): () => void };
   /** Goes out as `User-Agent`. */
   version: string;
-  log: PushLog;
+  log: DeliveryLog;
   /** `recordAttempts` where a creation does not say: true in `millrace dev`. */
   recordAttempts?: boolean;
   random?: () => number;
