@@ -6,3 +6,4 @@ export * from "./operation.ts";
 export { type OperationName, type Operations, operations } from "./operations.ts";
 export * from "./routes.ts";
 export * as shapes from "./shapes.ts";
+export * as workflowProtocol from "./workflows/protocol.ts";

@@ -5,3 +5,4 @@ export * from "./gigadrive-message.ts";
 export * from "./retry.ts";
 export * from "./signing.ts";
 export * from "./verify.ts";
+export * from "./workflow-protocol.ts";

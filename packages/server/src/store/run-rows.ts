@@ -51,8 +51,8 @@ export interface RunRow {
   error: RunError | null;
 }
 
-/** W7. `child` starts another run. */
-export type StepType = "run" | "sleep" | "wait" | "send" | "child" | "now" | "random" | "uuid";
+/** W7. `child` starts another run; `value` is what `now`, `random` and `uuid` answered. */
+export type StepType = "run" | "sleep" | "wait" | "send" | "child" | "value";
 /** `pending`: sleeping, waiting, or to be tried again at `dueAt`. `cancelled`: its waiting was ended by the run's cancellation. */
 export type StepStatus = "pending" | "completed" | "failed" | "cancelled";
 
