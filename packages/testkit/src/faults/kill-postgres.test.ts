@@ -6,6 +6,7 @@ import { type MillraceProcess, millrace } from "./millrace-process.ts";
 import { rounds, type Struck, struck } from "./strike.ts";
 
 const plant = fileURLToPath(new URL("./answer-before-commit.mjs", import.meta.url));
+const unsynced = fileURLToPath(new URL("./unsynced-commits.mjs", import.meta.url));
 
 let database: PostgresServer;
 beforeAll(async () => {
@@ -13,8 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => database.stop());
 
-async function withServer<T>(use: (server: MillraceProcess) => Promise<T>, preload?: string): Promise<T> {
-  const server = await millrace({ databaseUrl: await database.fresh(), preload });
+async function withServer<T>(use: (server: MillraceProcess) => Promise<T>, preload?: string, on = database): Promise<T> {
+  const server = await millrace({ databaseUrl: await on.fresh(), preload });
   await server.start();
   try {
     return await use(server);
@@ -63,25 +64,43 @@ async function readiness(server: MillraceProcess, status: number): Promise<void>
   }
 }
 
+/** The database crashes again and again, under load. */
+const crashed = (times: number, on = database, preload?: string): Promise<Struck> =>
+  withServer(
+    (server) =>
+      struck({
+        server,
+        rounds: times,
+        seed: seed(),
+        callsDuring: true,
+        // A claim's commit is not waited for: a crash of the database may take it back, and the message comes again.
+        countsSurvive: false,
+        waitForPushes: preload === undefined,
+        async strike() {
+          await on.halt("immediate");
+          await readiness(server, 503);
+          await on.resume();
+          await readiness(server, 200);
+        },
+      }),
+    preload,
+    on,
+  );
+
 it("Q6, A13, CTRL-06: PostgreSQL crashing under load loses nothing; readiness tells, sends and deliveries resume by themselves", {
   timeout: 600_000,
 }, async () => {
-  const { violations } = await withServer((server) =>
-    struck({
-      server,
-      rounds: rounds(4),
-      seed: seed(),
-      callsDuring: true,
-      // A claim's commit is not waited for: a crash of the database may take it back, and the message comes again.
-      countsSurvive: false,
-      waitForPushes: true,
-      async strike() {
-        await database.halt("immediate");
-        await readiness(server, 503);
-        await database.resume();
-        await readiness(server, 200);
-      },
-    }),
-  );
+  const { violations } = await crashed(rounds(4));
   expect(violations).toEqual([]);
+});
+
+it("the crash loop catches a server that answers before PostgreSQL has written its log", { timeout: 300_000 }, async () => {
+  // The log is left unwritten for long enough that every crash takes something back.
+  const lazy = await startPostgres({ wal_writer_delay: "10s" });
+  try {
+    const { violations } = await crashed(3, lazy, unsynced);
+    expect(new Set(violations.map(({ rule }) => rule))).toContain("lost");
+  } finally {
+    await lazy.stop();
+  }
 });
