@@ -50,6 +50,8 @@ export interface JournalStep {
   status: StepStatus;
   /** Tries that ended, of `run` and `send`. */
   attempt?: number | undefined;
+  /** Of a finished step: its place in the order in which the code learns of the ends of steps. */
+  order?: number | undefined;
   /** When a `retrying` step may be tried again. */
   retryAt?: number | undefined;
   /** When a `pending` sleep or wait is over. */

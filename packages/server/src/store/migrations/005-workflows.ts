@@ -2,6 +2,8 @@
  * Workflows (W). A run's wake-ups are messages of its app's own FIFO queue (`app.queue_no`), grouped by the run's id; what a wake-up
  * finds to do lies here. A `step` that is `pending` waits for its `due_at`, for a message (a `wait` row) or for a child run; whoever
  * ends the waiting changes the step from `pending` and sends the wake-up in one transaction, so that exactly one does.
+ * `ended_order` numbers a run's finished steps as the code learned of them (protocol: `order`), drawn from `run.ended_steps`: when an
+ * executor records one, and for steps that others ended when an execution is first shown them (until then it is null).
  */
 export const workflows = {
   version: 5,
@@ -20,7 +22,8 @@ CREATE TABLE workflow (app_no integer NOT NULL, name {text} NOT NULL, settings t
   PRIMARY KEY (app_no, name));
 
 CREATE TABLE run (no {bigint} PRIMARY KEY, id text NOT NULL UNIQUE, app_no integer NOT NULL, workflow {text} NOT NULL, status text NOT NULL,
-  reason text, attempt integer NOT NULL, executions integer NOT NULL, steps integer NOT NULL, journal_bytes {bigint} NOT NULL,
+  reason text, attempt integer NOT NULL, executions integer NOT NULL, steps integer NOT NULL, ended_steps integer NOT NULL DEFAULT 0,
+  journal_bytes {bigint} NOT NULL,
   source text NOT NULL, parent_no {bigint}, parent_step text, cancel_at {bigint}, woken integer NOT NULL DEFAULT 1,
   execution_seq {bigint}, timeout_ms {bigint} NOT NULL, timeout_at {bigint} NOT NULL,
   created_at {bigint} NOT NULL, started_at {bigint}, ended_at {bigint}, error text, input {bytes}, output {bytes});
@@ -31,7 +34,7 @@ CREATE INDEX run_timeout ON run (timeout_at) WHERE ended_at IS NULL;
 CREATE INDEX run_ended ON run (ended_at) WHERE ended_at IS NOT NULL;
 CREATE TABLE step (run_no {bigint} NOT NULL, id {text} NOT NULL, position integer NOT NULL, type text NOT NULL, status text NOT NULL,
   attempt integer NOT NULL, due_at {bigint}, timer_seq {bigint}, child_id text, started_at {bigint} NOT NULL, ended_at {bigint},
-  error text, result {bytes}, PRIMARY KEY (run_no, id));
+  ended_order integer, error text, result {bytes}, PRIMARY KEY (run_no, id));
 CREATE TABLE wait (no {bigint} PRIMARY KEY, app_no integer NOT NULL, queue_no integer NOT NULL, key {text} NOT NULL,
   run_no {bigint} NOT NULL, step_id {text} NOT NULL, created_at {bigint} NOT NULL);
 CREATE INDEX wait_key ON wait (app_no, queue_no, key, no);
