@@ -24,8 +24,8 @@ CREATE TABLE workflow (app_no integer NOT NULL, name {text} NOT NULL, settings t
 CREATE TABLE run (no {bigint} PRIMARY KEY, id text NOT NULL UNIQUE, app_no integer NOT NULL, workflow {text} NOT NULL, status text NOT NULL,
   reason text, attempt integer NOT NULL, executions integer NOT NULL, steps integer NOT NULL, ended_steps integer NOT NULL DEFAULT 0,
   journal_bytes {bigint} NOT NULL,
-  source text NOT NULL, parent_no {bigint}, parent_step text, cancel_at {bigint}, woken integer NOT NULL DEFAULT 1,
-  execution_seq {bigint}, timeout_ms {bigint} NOT NULL, timeout_at {bigint} NOT NULL,
+  source text NOT NULL, parent_no {bigint}, parent_step text, cancel_at {bigint}, execution_seq {bigint},
+  execution_receipt {bigint}, timeout_ms {bigint} NOT NULL, timeout_at {bigint} NOT NULL,
   created_at {bigint} NOT NULL, started_at {bigint}, ended_at {bigint}, error text, input {bytes}, output {bytes});
 CREATE INDEX run_app ON run (app_no, no);
 CREATE INDEX run_open ON run (app_no, status, no) WHERE status <> 'completed';
