@@ -4,12 +4,13 @@
  *   `dedup` (repeated publications) without ever meeting a queue's.
  * - `topic.version` rises, under the topic's row lock, with every change of who receives or of what they filter. `membership` says who
  *   did at a version: `since <= version AND (until IS NULL OR until > version)`; `members` is how many that are now. A publication
- *   stores the version it was accepted at (read with FOR SHARE on PostgreSQL) and reaches exactly the members of that version.
+ *   stores the version it was accepted at (read with FOR SHARE on PostgreSQL) and reaches exactly the members of that version. A
+ *   closed row goes once no open notification can need it: who keeps members in memory compares their number with `members`.
  * - `notification.no` and `delivery.no` are drawn with `Tx.sequence`; their ids are `messageId(accepted_at | created_at, no)`, which
  *   leads back to the number: no id is stored. `walked` is the last `subscription_no` that the fan-out has decided on: deliveries and
  *   `walked` move in one transaction. `state` is `accepted`, `fanning_out` or `complete`. Counts of deliveries are counted, not kept.
- * - `topic_subscription.queue_no` is its internal queue, where every delivery waits as a message whose body is the delivery's number
- *   in decimal, or `confirmation` for the handshake. The queue is made and ended with the subscription, is in no environment that a
+ * - `topic_subscription.queue_no` is its internal queue, where every delivery waits as the message `message_no`, whose body is the
+ *   numbers of delivery and notification in decimal with a space between, or `confirmation` for the handshake. The queue is made and ended with the subscription, is in no environment that a
  *   name can mean, and is FIFO where the topic is.
  * - Ended topics and subscriptions stay with `ended_at` until their delivery records are gone, for the records name them. A delivery
  *   that is open (`ended_at IS NULL`) under an ended subscription is cancelled, whether or not the chore has written that down yet.
@@ -18,8 +19,8 @@ export const topics = {
   version: 4,
   name: "topics",
   sql: `
-CREATE TABLE topic (no integer PRIMARY KEY, id text NOT NULL UNIQUE, project_no integer NOT NULL REFERENCES project (no), name text NOT NULL,
-  fifo integer NOT NULL, settings text NOT NULL, version {bigint} NOT NULL, members integer NOT NULL, ended_at {bigint},
+CREATE TABLE topic (no integer PRIMARY KEY, id text NOT NULL UNIQUE, project_no integer NOT NULL, name text NOT NULL, fifo integer NOT NULL,
+  settings text NOT NULL, version {bigint} NOT NULL, members integer NOT NULL, subscriptions integer NOT NULL, ended_at {bigint},
   created_at {bigint} NOT NULL, updated_at {bigint} NOT NULL);
 CREATE UNIQUE INDEX topic_name ON topic (project_no, name) WHERE ended_at IS NULL;
 CREATE INDEX topic_ended ON topic (ended_at) WHERE ended_at IS NOT NULL;
@@ -42,7 +43,7 @@ CREATE INDEX notification_open ON notification (no) WHERE state <> 'complete';
 CREATE INDEX notification_topic ON notification (topic_no, no);
 CREATE INDEX notification_accepted ON notification (accepted_at);
 CREATE TABLE delivery (no {bigint} PRIMARY KEY, notification_no {bigint} NOT NULL, subscription_no integer NOT NULL, state text NOT NULL,
-  attempts integer NOT NULL, created_at {bigint} NOT NULL, next_attempt_at {bigint}, delivered_at {bigint}, ended_at {bigint},
+  attempts integer NOT NULL, message_no {bigint}, created_at {bigint} NOT NULL, next_attempt_at {bigint}, delivered_at {bigint}, ended_at {bigint},
   last_status integer, last_error text, dead_letter text);
 CREATE UNIQUE INDEX delivery_once ON delivery (notification_no, subscription_no);
 CREATE INDEX delivery_subscription ON delivery (subscription_no, no);
