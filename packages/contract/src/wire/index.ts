@@ -3,6 +3,7 @@ export * from "./ezgh-push.ts";
 export * from "./format.ts";
 export * from "./gigadrive-message.ts";
 export * from "./retry.ts";
+export * from "./run-result.ts";
 export * from "./signing.ts";
 export * from "./verify.ts";
 export * from "./workflow-protocol.ts";

@@ -7,6 +7,8 @@ import { foundation } from "./migrations/001-foundation.ts";
 import { deployments } from "./migrations/002-deployments.ts";
 import { schedules } from "./migrations/003-schedules.ts";
 import { topics } from "./migrations/004-topics.ts";
+import { workflows } from "./migrations/005-workflows.ts";
+import { cluster } from "./migrations/006-cluster.ts";
 
 export interface Migration {
   version: number;
@@ -15,7 +17,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

@@ -2,20 +2,13 @@
  * The rows of workflows as verbs take and answer them: an app, a run, a step of its journal. Times are milliseconds since 1970.
  * Payloads are the bytes of JSON texts, stored as they came: whoever shows them says that they are JSON.
  */
+import type { RunError, StepStatus, StepType } from "@millrace/contract/wire";
 import type { Row, Tx, Value } from "../db/db.ts";
 
 /** What ends a run. */
 export type EndStatus = "completed" | "failed" | "cancelled" | "timedOut";
 /** W3. `queued` and `waiting` runs are woken by messages of their app's queue; `running` ones are being executed. */
 export type RunStatus = "queued" | "running" | "waiting" | EndStatus;
-
-/** Why a run or a step failed: `code` is of the closed list of `docs/states.md`, the rest is the program's own. */
-export interface RunError {
-  code: string;
-  name?: string;
-  message: string;
-  stack?: string;
-}
 
 /** What started a run. */
 export type RunSource =
@@ -29,8 +22,8 @@ export interface RunRow {
   appNo: number;
   workflow: string;
   status: RunStatus;
-  /** Why a `waiting` run needs somebody: `nondeterminism`; else `null`. */
-  reason: string | null;
+  /** Why a `waiting` run waits for another build or for somebody (an executor's `blocked`); else `null`. */
+  reason: RunError | null;
   /** Begins at 1; a retry of an ended run adds one. */
   attempt: number;
   /** How often the function was begun, over all attempts. */
@@ -50,11 +43,6 @@ export interface RunRow {
   endedAt: number | null;
   error: RunError | null;
 }
-
-/** W7. `child` starts another run; `value` is what `now`, `random` and `uuid` answered. */
-export type StepType = "run" | "sleep" | "wait" | "send" | "child" | "value";
-/** `pending`: sleeping, waiting, or to be tried again at `dueAt`. `cancelled`: its waiting was ended by the run's cancellation. */
-export type StepStatus = "pending" | "completed" | "failed" | "cancelled";
 
 export interface StepRow {
   runNo: number;
@@ -100,7 +88,7 @@ export function runOf(row: Row): RunRow {
     appNo: Number(row.app_no),
     workflow: String(row.workflow),
     status: row.status as RunStatus,
-    reason: textOrNull(row.reason),
+    reason: errorOf(row.reason),
     attempt: Number(row.attempt),
     executions: Number(row.executions),
     steps: Number(row.steps),

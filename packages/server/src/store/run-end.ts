@@ -1,0 +1,86 @@
+/**
+ * The end of a run (W3, W17), as one change with all that it entails: open waits close, the step of a waiting parent ends, the result
+ * message is written. What has ended stays as it is until somebody retries it.
+ */
+import { protocolLimits, type RunError } from "@millrace/contract/wire";
+import type { Tx } from "../db/db.ts";
+import { resultOf } from "./run-result.ts";
+import { type EndStatus, lockRun, type RunRow } from "./run-rows.ts";
+import { closeWaits } from "./wait.ts";
+import { type Effects, wakeUp } from "./wake.ts";
+
+/** How a run ends. `output` is JSON bytes, of a completed run alone. */
+export interface RunEnd {
+  status: EndStatus;
+  output?: Uint8Array | null;
+  error?: RunError | null;
+}
+
+/** Whether a run has ended. */
+export const hasEnded = (run: RunRow): boolean => run.endedAt !== null;
+
+/** The queue that wakes an app's runs; `null` when the app is gone. */
+export async function wakeQueueOf(tx: Tx, appNo: number): Promise<number | null> {
+  const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
+  return app === undefined ? null : Number(app.queue_no);
+}
+
+/** Ends a locked run that has not ended, and adds to `effects` what follows from it. Answers the run as it is now. */
+export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects): Promise<RunRow> {
+  const { status, output = null, error = null } = end;
+  const { no } = run;
+  await closeWaits(tx, no);
+  const left = await tx.query<{ timer_seq: number | null }>(
+    `UPDATE step SET status = 'cancelled', ended_at = :now WHERE run_no = :no AND status IN ('pending', 'retrying') RETURNING timer_seq`,
+    { no, now: tx.now },
+  );
+  const queueNo = await wakeQueueOf(tx, run.appNo);
+  if (queueNo !== null) for (const { timer_seq: seq } of left) if (seq !== null) effects.removals.push({ queueNo, seq, runId: run.id });
+  await tx.query("UPDATE run SET status = :status, reason = NULL, error = :error, output = :output, ended_at = :now WHERE no = :no", {
+    no,
+    status,
+    error: error === null ? null : JSON.stringify(error),
+    output,
+    now: tx.now,
+  });
+  const ended: RunRow = { ...run, status, reason: null, error, endedAt: tx.now };
+  await tellParent(tx, ended, output, effects);
+  const result = await resultOf(tx, ended, output);
+  if (result !== null) effects.results.push(result);
+  return ended;
+}
+
+/** Ends the step of the parent that waits for this run, and wakes it. */
+async function tellParent(tx: Tx, run: RunRow, output: Uint8Array | null, effects: Effects): Promise<void> {
+  if (run.parent === null) return;
+  const parent = await lockRun(tx, run.parent.no);
+  if (parent === null || hasEnded(parent)) return;
+  const tooLong = (output?.length ?? 0) > protocolLimits.payloadBytes;
+  const error: RunError | null = tooLong
+    ? {
+        code: "limit_exceeded",
+        name: "LimitExceeded",
+        message: `the output of run ${run.id} has ${output?.length} bytes, a step takes 262,144`,
+      }
+    : run.status === "completed"
+      ? null
+      : (run.error ?? { code: run.status, name: "RunEnded", message: `run ${run.id} ended ${run.status}` });
+  const result = error === null ? output : null;
+  const [step] = await tx.query(
+    `UPDATE step SET status = :status, result = :result, error = :error, ended_at = :now
+     WHERE run_no = :no AND id = :id AND status = 'pending' AND child_id = :child RETURNING id`,
+    {
+      no: parent.no,
+      id: run.parent.stepId,
+      child: run.id,
+      status: error === null ? "completed" : "failed",
+      result,
+      error: error === null ? null : JSON.stringify(error),
+      now: tx.now,
+    },
+  );
+  if (step === undefined) return;
+  await tx.query("UPDATE run SET journal_bytes = journal_bytes + :bytes WHERE no = :no", { no: parent.no, bytes: result?.length ?? 0 });
+  const queueNo = await wakeQueueOf(tx, parent.appNo);
+  if (queueNo !== null) effects.sends.push(wakeUp(queueNo, parent.id, "child"));
+}

@@ -1,0 +1,149 @@
+/**
+ * Run results that go to a queue (W17): sent in the transaction that ends the run. What a queue has no room for waits here and is
+ * tried again for 24 hours; what waits keeps back what comes after it in its group, so that a group's order is that of the endings.
+ */
+import { type EndedRun, runResult } from "@millrace/contract/wire";
+import type { Row, Tx } from "../db/db.ts";
+import { runHot } from "./hot.ts";
+import { readQueues } from "./queue-memory.ts";
+import type { EndStatus, RunRow } from "./run-rows.ts";
+import type { StoredSend } from "./send.ts";
+
+/** An app's `notifications`, as stored. `workflows` `null`: of all. */
+export interface Notifications {
+  queueNo: number;
+  queueId: string;
+  on: EndStatus[];
+  workflows: string[] | null;
+  groupBy: "run" | "workflow";
+}
+
+/** A result that is to be sent. `groupKey` `null` where the queue is not FIFO. */
+export interface RunResult {
+  appNo: number;
+  runId: string;
+  queueNo: number;
+  groupKey: string | null;
+  dedupId: string;
+  body: Uint8Array;
+}
+
+/** How long a result is tried, and the pauses between two tries: doubling up to the longest. */
+const TRIED_MS = 24 * 3_600_000;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15 * 60_000;
+/** How many are tried in one transaction. */
+const TRIED_AT_ONCE = 100;
+
+/** The message for the end of a run, `null` when the app wants none. `run` is as it stands after the end. */
+export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null): Promise<RunResult | null> {
+  const [app] = await tx.query(
+    `SELECT a.id AS id, a.notifications AS notifications, p.id AS project, o.id AS organization
+     FROM app a JOIN project p ON p.no = a.project_no JOIN organization o ON o.no = p.organization_no WHERE a.no = :no`,
+    { no: run.appNo },
+  );
+  if (app === undefined || app.notifications === null) return null;
+  const wanted = JSON.parse(String(app.notifications)) as Notifications;
+  const status = run.status as EndStatus;
+  if (!wanted.on.includes(status) || (wanted.workflows !== null && !wanted.workflows.includes(run.workflow))) return null;
+  const fifo = (await readQueues(tx, [wanted.queueNo])).get(wanted.queueNo)?.limit === 1;
+  const ended: EndedRun = {
+    runId: run.id,
+    appId: String(app.id),
+    workflow: run.workflow,
+    status,
+    attempt: run.attempt,
+    output: output === null ? null : new TextDecoder().decode(output),
+    error: run.error,
+    startedAt: run.startedAt,
+    endedAt: run.endedAt ?? tx.now,
+    outputPath: `/v1/organizations/${app.organization}/projects/${app.project}/apps/${app.id}/runs/${run.id}/output`,
+  };
+  return {
+    appNo: run.appNo,
+    runId: run.id,
+    queueNo: wanted.queueNo,
+    groupKey: fifo ? (wanted.groupBy === "run" ? run.id : run.workflow) : null,
+    dedupId: `${run.id}:${run.attempt}:${status}`,
+    body: new TextEncoder().encode(runResult(ended)),
+  };
+}
+
+/** A result as a message. */
+export function resultSend({ queueNo, body, groupKey, dedupId }: RunResult): StoredSend {
+  const named = groupKey === null ? null : dedupId;
+  const meta = JSON.stringify({ contentType: "application/json", ...(named === null ? {} : { dedupId: named }) });
+  return { queueNo, body, attributes: null, meta, groupKey, dedupId: named, delayMs: null };
+}
+
+/**
+ * Keeps a result that can't be sent now: its queue is full, or (`behind`) an earlier one of its group is kept. That of a queue that is
+ * gone is dropped and counted. Answers whether it was dealt with.
+ */
+export async function keepResult(tx: Tx, result: RunResult, why: "behind" | "backlog_full" | "queue_not_found"): Promise<boolean> {
+  if (why === "queue_not_found") {
+    await drop(tx, result.appNo);
+    return true;
+  }
+  if (why === "behind") {
+    if (result.groupKey === null) return false;
+    const [before] = await tx.query("SELECT no FROM run_result WHERE queue_no = :queueNo AND group_key = :groupKey LIMIT 1", {
+      queueNo: result.queueNo,
+      groupKey: result.groupKey,
+    });
+    if (before === undefined) return false;
+  }
+  const [no] = await tx.sequence(1);
+  await tx.query(
+    `INSERT INTO run_result (no, app_no, run_id, queue_no, group_key, dedup_id, tries, next_at, until, body)
+     VALUES (:no, :appNo, :runId, :queueNo, :groupKey, :dedupId, 1, :nextAt, :until, :body)`,
+    { no: no as number, ...result, nextAt: tx.now + FIRST_PAUSE_MS, until: tx.now + TRIED_MS },
+  );
+  return true;
+}
+
+const drop = (tx: Tx, appNo: number) => tx.query("UPDATE app SET unnotified = unnotified + 1 WHERE no = :appNo", { appNo });
+
+function keptOf(row: Row): RunResult & { no: number; tries: number; until: number } {
+  return {
+    no: Number(row.no),
+    appNo: Number(row.app_no),
+    runId: String(row.run_id),
+    queueNo: Number(row.queue_no),
+    groupKey: row.group_key === null ? null : String(row.group_key),
+    dedupId: String(row.dedup_id),
+    tries: Number(row.tries),
+    until: Number(row.until),
+    body: row.body as Uint8Array,
+  };
+}
+
+/** Tries what is due again; answers how many are left to be tried at once, and in how many milliseconds the next is due. */
+async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number | null }> {
+  // The lock of the rows keeps a second node out; of a group only the earliest is tried.
+  const rows = await tx.query(
+    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now
+       AND NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)
+       ORDER BY r.next_at, r.no LIMIT :limit) RETURNING *`,
+    { now: tx.now, limit: TRIED_AT_ONCE },
+  );
+  const kept = rows.map(keptOf).sort((a, b) => a.no - b.no);
+  const answer = await runHot(tx, { settles: [], claims: [], sends: kept.map(resultSend) }, () => 0);
+  for (const [i, row] of kept.entries()) {
+    const sent = answer.sends[i];
+    const refused = sent !== undefined && "refused" in sent ? sent.refused : null;
+    if (refused === "backlog_full" && row.until > tx.now) {
+      const pause = Math.min(FIRST_PAUSE_MS * 2 ** (row.tries - 2), LONGEST_PAUSE_MS);
+      await tx.query("UPDATE run_result SET next_at = :nextAt WHERE no = :no", { no: row.no, nextAt: tx.now + pause });
+      continue;
+    }
+    if (refused !== null) await drop(tx, row.appNo);
+    await tx.query("DELETE FROM run_result WHERE no = :no", { no: row.no });
+  }
+  const [next] = await tx.query("SELECT min(next_at) AS at FROM run_result");
+  const at = next?.at == null ? null : Number(next.at);
+  return { more: kept.length > 0 && at !== null && at <= tx.now, nextInMs: at === null ? null : Math.max(0, at - tx.now) };
+}
+
+/** Cold verbs: run results that wait. */
+export const runResultVerbs = { sendRunResults };
