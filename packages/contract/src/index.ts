@@ -1,3 +1,4 @@
+export * as basalticShapes from "./basaltic/shapes.ts";
 export * from "./errors.ts";
 export * from "./gigadrive/config.ts";
 export * as gigadriveShapes from "./gigadrive/shapes.ts";
