@@ -62,6 +62,8 @@ export interface StepRow {
   childId: string | null;
   startedAt: number;
   endedAt: number | null;
+  /** Of a finished step that an execution was shown: its place in the order in which the code learned of ends. */
+  endedOrder: number | null;
   error: RunError | null;
   /** JSON bytes; `null` when there is none. */
   result: Uint8Array | null;
@@ -71,7 +73,7 @@ export interface StepRow {
 export const RUN = `no, id, app_no, workflow, status, reason, attempt, executions, steps, journal_bytes, source, parent_no, parent_step,
   cancel_at, timeout_ms, timeout_at, created_at, started_at, ended_at, error`;
 /** The columns that `stepOf` reads. */
-export const STEP = "run_no, id, position, type, status, attempt, due_at, timer_seq, child_id, started_at, ended_at, error, result";
+export const STEP = "run_no, id, position, type, status, attempt, due_at, timer_seq, child_id, started_at, ended_at, ended_order, error, result";
 
 /** A number that may be absent. */
 export const numberOrNull = (value: Value | undefined): number | null => (value === null || value === undefined ? null : Number(value));
@@ -119,6 +121,7 @@ export function stepOf(row: Row): StepRow {
     childId: textOrNull(row.child_id),
     startedAt: Number(row.started_at),
     endedAt: numberOrNull(row.ended_at),
+    endedOrder: numberOrNull(row.ended_order),
     error: errorOf(row.error),
     result: (row.result as Uint8Array | null | undefined) ?? null,
   };
