@@ -1,8 +1,9 @@
 /** The store's verbs over an open database, in this thread: hot batches and cold verbs, each one transaction. */
 import type { Db, ReadyListener } from "../db/db.ts";
 import { type HotAnswer, type HotBatch, runHot } from "./hot.ts";
+import { holdFences } from "./fence.ts";
 import { once } from "./once.ts";
-import type { IdempotencyKey } from "./types.ts";
+import type { Fence, IdempotencyKey } from "./types.ts";
 import { coldVerbs } from "./verbs.ts";
 
 /** A cold verb to run, once per key if there is one. */
@@ -10,6 +11,8 @@ export interface ColdCall {
   verb: string;
   args: unknown[];
   key: IdempotencyKey | null;
+  /** Refuses the call of a former owner with `StaleFence`. */
+  fence?: Fence | undefined;
 }
 export interface ColdAnswer {
   result: unknown;
@@ -36,10 +39,11 @@ export function createEngine(db: Db, random: () => number): Engine {
         relaxed: batch.settles.length === 0 && batch.sends.length === 0,
         numbers: batch.sends.reduce((sum, { groupKey }) => (groupKey === null ? sum + 1 : sum), 0),
       }),
-    cold: ({ verb, args, key }) =>
+    cold: ({ verb, args, key, fence }) =>
       db.transaction(async (tx) => {
         const run = (coldVerbs as Record<string, AnyVerb>)[verb];
         if (run === undefined) throw new Error(`There is no verb ${verb}.`);
+        await holdFences(tx, [fence]);
         const effect = () => run(tx, ...args);
         return key === null ? { result: await effect(), replayed: false } : once(tx, key, effect);
       }),

@@ -1,6 +1,7 @@
 /** The hot verbs of many callers as one transaction: settles, then claims, then sends, after all the locks that these need. */
 import type { Tx } from "../db/db.ts";
 import { claim, type Late, type StoredClaim } from "./claim.ts";
+import { holdFences } from "./fence.ts";
 import { lockQueues } from "./group.ts";
 import { readQueues } from "./queue-memory.ts";
 import { queuesToLock as locksOfSend, type StoredResult, type StoredSend, send } from "./send.ts";
@@ -36,6 +37,12 @@ export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Pro
   for (const row of sends) nos.add(row.queueNo);
   const queues = await readQueues(tx, nos);
   const tally: Tally = new Map();
+  const fenced = holdFences(
+    tx,
+    claims.map(({ fence }) => fence),
+  );
+  // Who fails first is told; this one is asked for below.
+  fenced.catch(() => {});
   await lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
   const answer: HotAnswer = { settles: [], claims: [], sends: [], late: [] };
   if (settles.length > 0) answer.settles = await settle(tx, settles, queues, tally);
@@ -44,6 +51,7 @@ export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Pro
     answer.claims = claimed.claims;
     answer.late = claimed.late;
   }
+  await fenced;
   if (sends.length > 0) answer.sends = await send(tx, sends, queues, tally);
   writeTally(tx, tally);
   return answer;

@@ -15,6 +15,7 @@ import { randomOf } from "./random.ts";
 import { claimResult, sendResult, storedSend } from "./rows.ts";
 import { statements } from "./statements.ts";
 import type { Store } from "./store.ts";
+import type { Fence } from "./types.ts";
 import { openWorkerEngine } from "./worker-engine.ts";
 
 export interface StoreOptions {
@@ -91,11 +92,11 @@ function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, gu
     pendingBytes: options.pendingBytes,
     pendingRows: options.pendingRows,
   });
-  const cold = async (verb: string, args: unknown[], key: Parameters<Store["once"]>[0]) => {
+  const cold = async (verb: string, args: unknown[], key: Parameters<Store["once"]>[0], fence?: Fence) => {
     const sends = verb === "sendMessages";
     if (sends && guard?.full()) throw new Fault("backlog_full", "The disk is nearly full.");
     try {
-      return await batcher.between(() => engine.cold({ verb, args, key }));
+      return await batcher.between(() => engine.cold({ verb, args, key, fence }));
     } catch (error) {
       if (!isFull(error)) throw error;
       throw sends
@@ -112,6 +113,7 @@ function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, gu
     claim: async (ask) => claimResult(await batcher.claim(ask)),
     settle: (rows) => batcher.settle(rows),
     run: (async (verb: string, ...args: unknown[]) => (await cold(verb, args, null)).result) as Store["run"],
+    fenced: (async (fence: Fence, verb: string, ...args: unknown[]) => (await cold(verb, args, null, fence)).result) as Store["fenced"],
     once: ((key: Parameters<Store["once"]>[0], verb: string, ...args: unknown[]) => cold(verb, args, key)) as Store["once"],
     onReady: engine.onReady,
     setSendShare: batcher.setSendShare,

@@ -5,6 +5,7 @@
  */
 import type { Statement, Statements } from "../db/db.ts";
 import { NEVER } from "./queue-memory.ts";
+import { topicStatements } from "./topic-statements.ts";
 
 /** The rows a lease still holds. */
 const HELD = "message.seq = :seq AND message.queue_no = :q AND message.receipt = :receipt AND message.due_at > $now";
@@ -23,6 +24,9 @@ const members = (columns: string, seq: string, limit: string) => `SELECT ${colum
 /** The head of a group: its lowest present number. */
 const head = (columns: string) =>
   `SELECT s.* FROM (${members(`m.seq, m.queue_no, m.group_key${columns}`, "0", "1")}) AS s WHERE s.queue_no = :q AND s.group_key = :g`;
+
+/** How many of those who were away and are due are looked at to tell a group's states. */
+const LOOKED_AT = 500;
 
 /** What a claim reads of a message; attempts and receives already count it. */
 const CLAIMED = `m.seq, m.queue_no, m.origin, m.group_key, m.receives + 1 AS receives, m.attempts + 1 AS attempts, m.attempts AS spent,
@@ -54,6 +58,16 @@ export const statements = {
     kind: "text",
     params: { q: "int" },
     text: "SELECT pg_advisory_xact_lock(7401, t.q) FROM (SELECT r.q FROM {rows} ORDER BY r.q) AS t",
+  },
+  "fence.hold": {
+    kind: "text",
+    params: { slot: "int" },
+    text: "SELECT pg_advisory_xact_lock_shared(7403, t.slot) FROM (SELECT r.slot FROM {rows} ORDER BY r.slot) AS t",
+  },
+  "fence.read": {
+    kind: "select",
+    params: { slot: "int" },
+    select: "SELECT k.no AS slot, k.token FROM slot AS k WHERE k.no = :slot",
   },
   "lock.rows": {
     kind: "text",
@@ -155,6 +169,17 @@ export const statements = {
     head: "UPDATE message SET line_at = :line",
     where: "message.seq = :seq",
     returning: "message.seq AS seq",
+  },
+
+  "state.last": {
+    kind: "select",
+    params: { q: "int", g: "text", n: "int" },
+    select: `SELECT :g AS group_key, max(d.seq) AS seq FROM (SELECT u.seq FROM (
+      SELECT p.seq FROM (${members("m.seq, m.queue_no, m.group_key", "0", ":n")}) AS p WHERE p.queue_no = :q AND p.group_key = :g
+      UNION ALL
+      SELECT a.seq FROM (SELECT m.seq, m.group_key FROM message AS m WHERE m.queue_no = :q AND m.later_at <= $now
+        ORDER BY m.later_at LIMIT ${LOOKED_AT}) AS a WHERE a.group_key = :g
+    ) AS u ORDER BY u.seq LIMIT :n) AS d`,
   },
 
   "claim.heads": {

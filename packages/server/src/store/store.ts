@@ -2,7 +2,7 @@
  * The store as its callers see it. Hot verbs take rows and are batched with everybody else's into one transaction; cold verbs run
  * one transaction each, with the idempotency key of the request stored in it. Every promise answers after the commit is durable.
  */
-import type { Claim, ClaimAsk, IdempotencyKey, SendResult, SendRow, SettleResult, SettleRow } from "./types.ts";
+import type { Claim, ClaimAsk, Fence, IdempotencyKey, SendResult, SendRow, SettleResult, SettleRow } from "./types.ts";
 import type { ColdVerbs } from "./verbs.ts";
 
 type Verb = (tx: never, ...args: never[]) => Promise<unknown>;
@@ -17,6 +17,12 @@ export interface Store {
   settle(rows: SettleRow[]): Promise<SettleResult[]>;
   /** Runs a cold verb in a transaction of its own. A `Fault` thrown by the verb rolls it back and reaches the caller. */
   run<Name extends keyof ColdVerbs>(verb: Name, ...args: Args<ColdVerbs[Name]>): Promise<Result<ColdVerbs[Name]>>;
+  /** As `run`, for work that a node owns: rejects with `StaleFence`, nothing done, once another node has become the owner. */
+  fenced<Name extends keyof ColdVerbs>(
+    fence: Fence,
+    verb: Name,
+    ...args: Args<ColdVerbs[Name]>
+  ): Promise<Result<ColdVerbs[Name]>>;
   /**
    * As `run`, once per key (Q12): the same key and hash answer the first result again (`replayed: true`), another hash is
    * `idempotency_conflict`. Results must be JSON; they must not hold secrets.

@@ -79,6 +79,14 @@ export interface ClaimAsk {
   batches: number;
   /** `null` takes the queue's visibility timeout. */
   leaseMs: number | null;
+  /** Under which the claimer owns this work, where several nodes share the database: a former owner's claim rejects with `StaleFence`. */
+  fence?: Fence;
+}
+
+/** One term of a node's ownership of a slot of work. A negative slot is checked by nobody. */
+export interface Fence {
+  readonly slot: number;
+  readonly token: number;
 }
 
 export interface ClaimedMessage {
