@@ -43,12 +43,12 @@ export interface FilterPolicy {
   rules: readonly Rule[];
 }
 
-/** The bounds of a policy (T10), and three of ours that keep the cost of one evaluation small: all keys, depth, and wildcards. */
+/** The bounds of a policy (T10), and three of ours that keep one evaluation cheap: all keys, depth, and wildcards of more than one star. */
 export const bounds = {
   topKeys: 5,
   combinations: 150,
   bytes: 262_144,
   keys: 100,
   depth: 10,
-  wildcards: 10,
+  wildcards: 5,
 } as const;

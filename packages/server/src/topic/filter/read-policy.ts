@@ -3,8 +3,9 @@
  * a policy which was accepted never fails later. The depth is bounded first: nothing here recurses further than that.
  */
 import { invalid } from "@millrace/contract";
-import { bounds, type FilterPolicy, type FilterScope, type Rule } from "./policy.ts";
+import { bounds, type Condition, type FilterPolicy, type FilterScope, type Rule, type TextPattern } from "./policy.ts";
 import { readConditions } from "./read-conditions.ts";
+import { mustSearch } from "./wildcard.ts";
 
 /** What is counted while a policy is read. */
 interface Tally {
@@ -27,12 +28,16 @@ function combinationsOf(rules: readonly Rule[]): number {
   return product;
 }
 
-type KeyRule = Extract<Rule, { kind: "key" }>;
-
 /** A list within `anything-but` counts each of its values. */
-function valuesIn(condition: KeyRule["conditions"][number]): number {
+function valuesIn(condition: Condition): number {
   if (condition.kind === "anything-but") return condition.values.length;
   return condition.kind === "anything-but-pattern" ? condition.patterns.length : 1;
+}
+
+/** The patterns of a condition that have to search a text. */
+function searchesOf(condition: Condition): TextPattern[] {
+  const patterns = condition.kind === "anything-but-pattern" ? condition.patterns : condition.kind === "wildcard" ? [condition] : [];
+  return patterns.filter(({ kind, text }) => kind === "wildcard" && mustSearch(text));
 }
 
 function readBranches(given: unknown, path: string, scope: FilterScope, depth: number, tally: Tally): Rule {
@@ -47,11 +52,9 @@ function readRule(key: string, given: unknown, path: string, scope: FilterScope,
   if (key === "$or") return readBranches(given, path, scope, depth, tally);
   if (Array.isArray(given)) {
     const conditions = readConditions(given, path);
-    for (const condition of conditions) {
-      if (condition.kind === "wildcard") tally.wildcards += 1;
-      if (condition.kind === "anything-but-pattern") tally.wildcards += condition.patterns.filter(({ kind }) => kind === "wildcard").length;
-    }
-    if (tally.wildcards > bounds.wildcards) throw invalid(path, `a policy has at most ${bounds.wildcards} wildcards in all`);
+    tally.wildcards += conditions.flatMap(searchesOf).length;
+    if (tally.wildcards > bounds.wildcards)
+      throw invalid(path, `a policy has at most ${bounds.wildcards} wildcards of more than one star in all`);
     return { kind: "key", key, conditions, given };
   }
   if (scope === "attributes") throw invalid(path, "must be a list of conditions", given);
@@ -69,7 +72,8 @@ function readRules(given: unknown, path: string, scope: FilterScope, depth: numb
 
 /**
  * The policy as rules. Throws the `invalid_request` fault of the first thing wrong, its path beginning with `path`: a shape that is no
- * policy, more than 5 keys at the top, 150 combinations, 262,144 bytes, 100 keys, 10 levels or 10 wildcards.
+ * policy, more than 5 keys at the top, 150 combinations, 262,144 bytes, 100 keys, 10 levels or 5
+ * wildcards of more than one star.
  */
 export function readPolicy(given: unknown, scope: FilterScope, path = "filter_policy"): FilterPolicy {
   if (isObject(given)) {

@@ -29,32 +29,36 @@ function piecesOf(pattern: string): string[] {
 }
 
 interface Search {
-  piece: string;
+  codes: Uint16Array;
   /** By length of a matched beginning: how much of it is still matched after the next character failed. */
   fallback: Uint32Array;
 }
 
 function searchFor(piece: string): Search {
-  const fallback = new Uint32Array(piece.length + 1);
-  for (let at = 1, matched = 0; at < piece.length; at += 1) {
-    while (matched > 0 && piece.charCodeAt(at) !== piece.charCodeAt(matched)) matched = fallback[matched] as number;
-    if (piece.charCodeAt(at) === piece.charCodeAt(matched)) matched += 1;
+  const codes = Uint16Array.from({ length: piece.length }, (_, at) => piece.charCodeAt(at));
+  const fallback = new Uint32Array(codes.length + 1);
+  for (let at = 1, matched = 0; at < codes.length; at += 1) {
+    while (matched > 0 && codes[at] !== codes[matched]) matched = fallback[matched] as number;
+    if (codes[at] === codes[matched]) matched += 1;
     fallback[at + 1] = matched;
   }
-  return { piece, fallback };
+  return { codes, fallback };
 }
 
 /** Where the first occurrence between `from` and `end` ends, or -1. */
-function endOfFirst({ piece, fallback }: Search, text: string, from: number, end: number): number {
+function endOfFirst({ codes, fallback }: Search, text: string, from: number, end: number): number {
   let matched = 0;
   for (let at = from; at < end; at += 1) {
     const code = text.charCodeAt(at);
-    while (matched > 0 && code !== piece.charCodeAt(matched)) matched = fallback[matched] as number;
-    if (code === piece.charCodeAt(matched)) matched += 1;
-    if (matched === piece.length) return at + 1;
+    while (matched > 0 && code !== codes[matched]) matched = fallback[matched] as number;
+    if (code === codes[matched]) matched += 1;
+    if (matched === codes.length) return at + 1;
   }
   return -1;
 }
+
+/** Whether matching has to search the text, and not only look at its two ends: that is what takes time. */
+export const mustSearch = (pattern: string): boolean => piecesOf(pattern).length > 2;
 
 /** A function that says whether a text fits the pattern. */
 export function compileWildcard(pattern: string): (text: string) => boolean {
