@@ -162,7 +162,9 @@ describe("filters against the rules as they are written", () => {
   });
 
   it("T10: blocks of both families hold what a known reader of addresses says they hold", () => {
-    const [v4, v6] = [fc.ipV4(), fc.ipV6()];
+    // mapped addresses are IPv4 to us, and IPv6 to that reader, which moreover takes ::1.2.3.4 for one
+    const mapped = (text: string) => text.includes(".") || /^[0:]+:ffff:/i.test(text);
+    const [v4, v6] = [fc.ipV4(), fc.ipV6().filter((text) => !mapped(text))];
     fc.assert(
       fc.property(fc.oneof(v4, v6), fc.oneof(v4, v6), fc.integer({ min: 0, max: 128 }), (base, given, length) => {
         const known = ipaddr.parse(base);
@@ -170,12 +172,11 @@ describe("filters against the rules as they are written", () => {
         // half of the addresses share the block's beginning
         const near = [ipaddr.fromByteArray(known.toByteArray().map((byte, at) => (at < prefix / 8 ? byte : byte ^ 1))).toString(), given];
         const block = parseBlock(`${base}/${prefix}`);
-        if (block === undefined) expect(base).toMatch(/^::ffff:/i);
-        else
-          for (const text of near) {
-            const address = ipaddr.parse(text);
-            expect(isWithin(text, block)).toBe(address.kind() === known.kind() && address.match(known, prefix));
-          }
+        for (const text of near.filter((each) => !each.includes(":") || !mapped(each))) {
+          const address = ipaddr.parse(text);
+          const expected = address.kind() === known.kind() && address.match(known, prefix);
+          expect(block === undefined ? undefined : isWithin(text, block)).toBe(expected);
+        }
       }),
       { numRuns: 500 },
     );
