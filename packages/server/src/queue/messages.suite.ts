@@ -92,6 +92,52 @@ export function messagesSuite(engine: Engine): void {
       expect(messages.map(({ body }) => body)).toEqual(["a", "b", "c", "d"]);
     });
 
+    it("Q4, Q19: of a limited group as many are ready as may still be leased, in stats, peeks and looks at one message", async () => {
+      await world.call("CreateQueue", {}, { name: "q", groups: { concurrency: 3 }, visibilityTimeoutSeconds: 30 });
+      const sent = await send(
+        "q",
+        ...["a", "b", "c", "d", "e"].map((body) => ({ body, groupId: "g" })),
+        { body: "x", groupId: "h" },
+        { body: "y" },
+        { body: "later", groupId: "g", delaySeconds: 60 },
+      );
+      const list = async (state: string) => {
+        const { messages } = await world.call("PeekMessages", { queueId: "q" }, undefined, { query: { state } });
+        return messages.map(({ body }) => body).join("");
+      };
+      const no = (await world.room.findQueue(world.projectNo, "q"))?.no as number;
+      const paged = async (state: "ready" | "waiting") => {
+        const page = await world.store.run("listMessages", no, { state, offset: 0, limit: 9, bodyBytes: 9 });
+        return page.map(({ body }) => Buffer.from(body).toString()).join("");
+      };
+      const look = async (): Promise<string[]> => [await list("ready"), await list("waiting"), await list("inflight")];
+      const counts = async () => {
+        const { ready, waiting, inflight, scheduled } = await stats("q");
+        return [ready, waiting, inflight, scheduled];
+      };
+      expect([await look(), await counts()]).toEqual([
+        ["abcxy", "de", ""],
+        [5, 2, 0, 1],
+      ]);
+      expect([await paged("ready"), await paged("waiting")]).toEqual(["abcxy", "de"]);
+      const taken = await receive("q", { maxMessages: 2 });
+      const inFlight = taken.map(({ body }) => body).sort();
+      const left = [..."abcde"].filter((body) => !inFlight.includes(body));
+      const free = 3 - inFlight.filter((body) => "abcde".includes(body as string)).length;
+      const others = [..."xy"].filter((body) => !inFlight.includes(body)).join("");
+      expect(await look()).toEqual([left.slice(0, free).join("") + others, left.slice(free).join(""), inFlight.join("")]);
+      expect(await counts()).toEqual([free + others.length, left.length - free, 2, 1]);
+      const states = [];
+      for (const { messageId } of sent) states.push((await world.store.run("getMessage", no, messageId))?.state);
+      expect(states.filter((state) => state === "waiting")).toHaveLength(left.length - free);
+      // Leases that lapse and a delay that ends bring members back, before any claim has let them in.
+      await world.pass(60_000);
+      expect([await look(), await counts()]).toEqual([
+        ["abcxy", "delater", ""],
+        [5, 3, 0, 0],
+      ]);
+    });
+
     it("Q5: one invalid message refuses the whole send and is named by its place", async () => {
       await create("q");
       const bad = { body: "b", attributes: { "not a name": "v" } };

@@ -8,11 +8,12 @@ import { messageId, readMessageId } from "./message-id.ts";
 import { readQueues } from "./queue-memory.ts";
 import { sendResult, storedSend } from "./rows.ts";
 import { queuesToLock, send } from "./send.ts";
+import { keepingIn, type MessageState, STATE, type Stated, statesFrom, withLimits } from "./state.ts";
 import { type Deleted, remove, sweepVerbs } from "./sweep.ts";
 import { type Tally, writeTally } from "./tally.ts";
 import type { MessageMeta, SendResult, SendRow } from "./types.ts";
 
-export type MessageState = "scheduled" | "ready" | "waiting" | "inflight" | "dead";
+export type { MessageState } from "./state.ts";
 
 /** A message as one may look at it without receiving it. */
 export interface PeekedMessage {
@@ -62,15 +63,12 @@ const EXACT = 100_000;
 /** How many rows one page of a peek looks at for the asked state. */
 const LOOKED_AT = 5_000;
 
-interface Peeked {
-  seq: number;
+interface Peeked extends Stated {
   origin: number;
-  state: MessageState;
   body: Uint8Array;
   body_bytes: number;
   attributes: string | null;
   meta: string | null;
-  group_key: string | null;
   sent_at: number;
   due_at: number;
   expires_at: number;
@@ -83,20 +81,8 @@ interface Peeked {
   source_no: number | null;
 }
 
-/**
- * The state of a row (Q4). A due message without a lease is ready if it stands in line; a member of a group that does not is behind
- * its head. A head that stands later than it is due is kept by its group. With `:free` 1 nobody is kept by anybody (Q19).
- */
-const STATE = `CASE WHEN m.dead_at IS NOT NULL THEN 'dead' WHEN m.receipt IS NOT NULL AND m.due_at > :now THEN 'inflight'
-  WHEN m.due_at > :now THEN 'scheduled' WHEN :free = 0 AND m.group_key IS NOT NULL AND (m.line_at IS NULL OR m.line_at > :now) AND m.later_at IS NULL
-  THEN 'waiting' ELSE 'ready' END`;
 const PEEKED = `m.seq, m.origin, ${STATE} AS state, m.attributes, m.meta, m.group_key, m.sent_at, m.due_at, m.expires_at, m.receipt,
   m.delivered_at, m.dead_at, m.receives, m.attempts, m.last_error, m.source_no, length(m.body) AS body_bytes`;
-
-/** Whether groups of a queue keep nobody waiting: 1 or 0. */
-async function freeIn(tx: Tx, queueNo: number): Promise<number> {
-  return Number((await readQueues(tx, [queueNo])).get(queueNo)?.limit === null);
-}
 
 function peeked(row: Peeked): PeekedMessage {
   return {
@@ -133,7 +119,8 @@ async function peekMessages(
   // A part of an empty body is NULL on SQLite.
   const body = page.bodyBytes === null ? "m.body" : "coalesce(substr(m.body, 1, :cut), m.body) AS body";
   const dead = page.state === "dead" ? "AND m.dead_at IS NOT NULL" : "";
-  const free = await freeIn(tx, queueNo);
+  const keeping = await keepingIn(tx, queueNo);
+  const { free } = keeping;
   const params = {
     queueNo,
     after: page.after ?? 0,
@@ -141,10 +128,11 @@ async function peekMessages(
     now: tx.now,
     ...(page.bodyBytes === null ? {} : { cut: page.bodyBytes }),
   };
-  const seen = await tx.query<{ seq: number; state: MessageState }>(
-    `SELECT m.seq, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.seq > :after ${dead} ORDER BY m.seq LIMIT :rows`,
+  const stated = await tx.query<Stated>(
+    `SELECT m.seq, m.group_key, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.seq > :after ${dead} ORDER BY m.seq LIMIT :rows`,
     { queueNo, after: params.after, rows: params.rows, now: tx.now, free },
   );
+  const seen = await withLimits(tx, queueNo, keeping, stated);
   const fitting = seen.filter((row) => page.state === null || row.state === page.state).slice(0, page.limit);
   const more = seen.length === params.rows || fitting.length === page.limit;
   const last = fitting.length === page.limit ? fitting.at(-1) : seen.at(-1);
@@ -153,7 +141,9 @@ async function peekMessages(
     `SELECT ${PEEKED}, ${body} FROM message AS m WHERE m.seq IN (${fitting.map((row) => row.seq).join(", ")}) ORDER BY m.seq`,
     params.cut === undefined ? { now: tx.now, free } : { now: tx.now, free, cut: params.cut },
   );
-  return { messages: rows.map(peeked), next: more ? (last?.seq ?? null) : null };
+  const states = new Map(fitting.map((row) => [row.seq, row.state]));
+  const messages = rows.map((row) => peeked({ ...row, state: states.get(row.seq) ?? row.state }));
+  return { messages, next: more ? (last?.seq ?? null) : null };
 }
 
 /** The number of a message of a queue by its id; `null` when there is none. */
@@ -179,11 +169,10 @@ async function seqOf(tx: Tx, queueNo: number, id: string): Promise<number | null
 async function getMessage(tx: Tx, queueNo: number, id: string): Promise<PeekedMessage | null> {
   const seq = await seqOf(tx, queueNo, id);
   if (seq === null) return null;
-  const [row] = await tx.query<Peeked>(`SELECT ${PEEKED}, m.body FROM message AS m WHERE m.seq = :seq`, {
-    seq,
-    now: tx.now,
-    free: await freeIn(tx, queueNo),
-  });
+  const keeping = await keepingIn(tx, queueNo);
+  const params = { seq, now: tx.now, free: keeping.free };
+  const found = await tx.query<Peeked>(`SELECT ${PEEKED}, m.body FROM message AS m WHERE m.seq = :seq`, params);
+  const [row] = await withLimits(tx, queueNo, keeping, found);
   return row === undefined ? null : peeked(row);
 }
 
@@ -230,10 +219,10 @@ async function stats(tx: Tx, queueNo: number): Promise<QueueStats> {
   );
   const total = sums ?? { live: 0, dead: 0, bytes: 0, sent: 0, acked: 0, failed: 0, buried: 0, expired: 0 };
   const exact = total.live <= EXACT;
+  const keeping = await keepingIn(tx, queueNo);
   const counted = await tx.query<{ state: MessageState; n: number }>(
-    `SELECT s.state, count(*) AS n FROM (SELECT ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
-     ORDER BY m.queue_no, m.seq LIMIT :most) AS s GROUP BY s.state`,
-    { queueNo, now: tx.now, free: await freeIn(tx, queueNo), most: exact ? EXACT : EXACT / 10 },
+    `SELECT s.state, count(*) AS n FROM (${statesFrom(keeping)}) AS s GROUP BY s.state`,
+    { queueNo, now: tx.now, most: exact ? EXACT : EXACT / 10, ...keeping.params },
   );
   const depth = { ready: 0, scheduled: 0, waiting: 0, inflight: 0, dead: 0 };
   for (const { state, n } of counted) depth[state] = n;
@@ -304,7 +293,7 @@ async function listMessages(
   page: { state: MessageState | null; offset: number; limit: number; bodyBytes: number },
 ): Promise<PeekedMessage[]> {
   const { state, offset, limit } = page;
-  const free = await freeIn(tx, queueNo);
+  const keeping = await keepingIn(tx, queueNo);
   // Of a state that only the clock knows, no more than the first 100,000 messages are looked at.
   const seqs =
     state === null || state === "dead"
@@ -314,17 +303,16 @@ async function listMessages(
           { queueNo, limit, offset },
         )
       : await tx.query<{ seq: number }>(
-          `SELECT s.seq FROM (SELECT m.seq, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
-           ORDER BY m.queue_no, m.seq LIMIT :most) AS s WHERE s.state = :state ORDER BY s.seq LIMIT :limit OFFSET :offset`,
-          { queueNo, now: tx.now, free, most: EXACT, state, limit, offset },
+          `SELECT s.seq FROM (${statesFrom(keeping)}) AS s WHERE s.state = :state ORDER BY s.seq LIMIT :rows OFFSET :offset`,
+          { queueNo, now: tx.now, most: EXACT, state, rows: limit, offset, ...keeping.params },
         );
   if (seqs.length === 0) return [];
   const rows = await tx.query<Peeked>(
     `SELECT ${PEEKED}, coalesce(substr(m.body, 1, :cut), m.body) AS body FROM message AS m WHERE m.seq IN (${seqs.map(({ seq }) => seq).join(", ")})
      ORDER BY m.seq`,
-    { now: tx.now, free, cut: page.bodyBytes },
+    { now: tx.now, free: keeping.free, cut: page.bodyBytes },
   );
-  return rows.map(peeked);
+  return (await withLimits(tx, queueNo, keeping, rows)).map(peeked);
 }
 
 export { moveDeadLetters } from "./move.ts";

