@@ -7,6 +7,7 @@ import { signingSecrets } from "./environment.ts";
 import { asDate, type MessageMeta } from "./meta.ts";
 import { outcomeOf } from "./outcome.ts";
 import { openPayload, type Validate } from "./payload.ts";
+import { maxBodyBytes, readBody, refuse } from "./request-body.ts";
 import { readAttempt, type Secrets, verifyQueueSignature } from "./signature.ts";
 import { headerText } from "./text.ts";
 
@@ -25,39 +26,6 @@ export interface PushOptions<T> {
 }
 
 const own = "x-gigadrive-queue-";
-/** Larger bodies are not read: no server sends a message of more than 1 MiB. */
-const maxBodyBytes = 2 * 1024 * 1024;
-
-const refuse = (status: number, why: string): Response =>
-  new Response(`${why}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8" } });
-
-/** The whole body, or `undefined` when it is too long or breaks off. */
-async function readBody(request: Request): Promise<Uint8Array | undefined> {
-  if (Number(request.headers.get("content-length") ?? 0) > maxBodyBytes) return undefined;
-  try {
-    if (request.body === null) return new Uint8Array(await request.arrayBuffer());
-    const chunks: Uint8Array[] = [];
-    let length = 0;
-    const reader = request.body.getReader();
-    for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      length += next.value.length;
-      if (length > maxBodyBytes) {
-        await reader.cancel();
-        return undefined;
-      }
-      chunks.push(next.value);
-    }
-    const whole = new Uint8Array(length);
-    let at = 0;
-    for (const chunk of chunks) {
-      whole.set(chunk, at);
-      at += chunk.length;
-    }
-    return whole;
-  } catch {
-    return undefined;
-  }
-}
 
 function metaOf(queue: string, { headers, signal }: Request, random: () => string): MessageMeta {
   const text = (name: string): string | undefined => headers.get(own + name) ?? undefined;
