@@ -174,11 +174,13 @@ export const identityVerbs = {
     return rows.map(projectOf);
   },
 
-  /** Deletes a project with its environments and keys; answers the ids of the keys. Throws `not_empty` while it holds queues. */
+  /** Deletes a project with its environments and keys; answers the ids of the keys. Throws `not_empty` while it holds queues or topics. */
   async deleteProject(tx: Tx, no: number): Promise<string[]> {
     await lockCounter(tx);
     const [queue] = await tx.query("SELECT no FROM queue WHERE project_no = :no LIMIT 1", { no });
     if (queue !== undefined) throw new Fault("not_empty", "the project still holds queues: delete them first");
+    const [topic] = await tx.query("SELECT no FROM topic WHERE project_no = :no AND ended_at IS NULL LIMIT 1", { no });
+    if (topic !== undefined) throw new Fault("not_empty", "the project still holds topics: delete them first");
     const keys = await tx.query("DELETE FROM api_key WHERE project_no = :no RETURNING id", { no });
     await tx.query("DELETE FROM deployment WHERE project_no = :no", { no });
     await tx.query("DELETE FROM environment WHERE project_no = :no", { no });
@@ -295,7 +297,8 @@ export const identityVerbs = {
       `SELECT DISTINCT substr(secret, 1, 12) AS head FROM subscription
        UNION SELECT DISTINCT substr(previous_secret, 1, 12) FROM subscription WHERE previous_secret IS NOT NULL
        UNION SELECT DISTINCT substr(secret, 1, 12) FROM environment WHERE secret IS NOT NULL
-       UNION SELECT DISTINCT substr(next_secret, 1, 12) FROM environment WHERE next_secret IS NOT NULL`,
+       UNION SELECT DISTINCT substr(next_secret, 1, 12) FROM environment WHERE next_secret IS NOT NULL
+       UNION SELECT DISTINCT substr(secret, 1, 12) FROM topic_subscription WHERE secret IS NOT NULL`,
     );
     return rows.map((row) => String(row.head));
   },

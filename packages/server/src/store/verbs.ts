@@ -1,13 +1,24 @@
 /** Every cold verb of the store by name. A verb is `(tx, ...args) => result`, is one transaction, and its name is the change it makes. */
+import { appVerbs } from "./app.ts";
+import { clusterVerbs } from "./cluster.ts";
 import { consumerVerbs } from "./consumer.ts";
 import { deploymentVerbs } from "./deployment.ts";
 import { environmentVerbs } from "./environment.ts";
 import { identityVerbs } from "./identity.ts";
+import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { queueVerbs } from "./queue.ts";
 import { redriveVerbs } from "./redrive.ts";
+import { runVerbs } from "./run.ts";
+import { runControlVerbs } from "./run-control.ts";
+import { runResultVerbs } from "./run-result.ts";
 import { scheduleVerbs } from "./schedule.ts";
 import { subscriptionVerbs } from "./subscription.ts";
+import { topicVerbs } from "./topic.ts";
+import { topicEndingVerbs } from "./topic-ending.ts";
+import { topicSubscriptionVerbs } from "./topic-subscription.ts";
+import { waitVerbs } from "./wait.ts";
+import { workflowVerbs } from "./workflow.ts";
 
 export const coldVerbs = {
   ...identityVerbs,
@@ -19,5 +30,16 @@ export const coldVerbs = {
   ...subscriptionVerbs,
   ...consumerVerbs,
   ...scheduleVerbs,
+  ...topicVerbs,
+  ...topicSubscriptionVerbs,
+  ...topicEndingVerbs,
+  ...membershipVerbs,
+  ...clusterVerbs,
+  ...appVerbs,
+  ...workflowVerbs,
+  ...runVerbs,
+  ...runControlVerbs,
+  ...runResultVerbs,
+  ...waitVerbs,
 };
 export type ColdVerbs = typeof coldVerbs;
