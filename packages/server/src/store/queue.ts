@@ -13,7 +13,12 @@ import { relimit } from "./relimit.ts";
 import type { QueueRow, QueueSettings } from "./types.ts";
 
 /** A new queue; id and resource name are drawn by the caller. */
-export type NewQueue = Omit<QueueRow, "no" | "createdAt" | "updatedAt">;
+export type NewQueue = Omit<QueueRow, "no" | "createdAt" | "updatedAt"> & { deadLetterId?: string | undefined };
+
+/** A queue as it was made: the id of its dead-letter queue is kept with the answer, as that queue may be gone when it is asked for again. */
+export interface MadeQueue extends QueueRow {
+  deadLetterId?: string | undefined;
+}
 
 /** How much one step of a removal takes, in rows. */
 const REMOVAL_ROWS = 1000;
@@ -65,7 +70,7 @@ async function checkSettings(tx: Tx, queue: Pick<QueueRow, "projectNo" | "type" 
 }
 
 /** Makes a queue. Throws `queue_exists`, `queue_not_found` (the dead-letter queue) or `invalid_request`. */
-async function createQueue(tx: Tx, given: NewQueue): Promise<QueueRow> {
+async function createQueue(tx: Tx, given: NewQueue): Promise<MadeQueue> {
   // The counter comes before the project in every verb that locks both.
   const [counter] = await tx.query("UPDATE queue_counter SET last = last + 1 RETURNING last");
   const [project] = await tx.query("SELECT no FROM project WHERE no = :projectNo", { projectNo: given.projectNo });
@@ -93,7 +98,12 @@ async function createQueue(tx: Tx, given: NewQueue): Promise<QueueRow> {
   if (rows[0] === undefined) throw new Fault("queue_exists", `There is already a queue named ${given.name}.`);
   const queue = queueOf(rows[0]);
   await placeConsumer(tx, null, queue);
-  return queue;
+  return { ...queue, deadLetterId: given.deadLetterId };
+}
+
+/** The queue that `createQueue` made under this key; `null` when it made none. Throws `idempotency_conflict` as `once` does. */
+async function madeQueue(tx: Tx, key: IdempotencyKey): Promise<MadeQueue | null> {
+  return (await kept<MadeQueue>(tx, key))?.result ?? null;
 }
 
 /** A queue by its short number; `null` when there is none. */
@@ -191,4 +201,4 @@ async function removeDeleted(tx: Tx): Promise<boolean> {
   return true;
 }
 
-export const queueVerbs = { createQueue, getQueue, findQueue, listQueues, updateQueue, deleteQueue, removeDeleted };
+export const queueVerbs = { createQueue, madeQueue, getQueue, findQueue, listQueues, updateQueue, deleteQueue, removeDeleted };

@@ -36,13 +36,17 @@ export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects)
   );
   const queueNo = await wakeQueueOf(tx, run.appNo);
   if (queueNo !== null) for (const { timer_seq: seq } of left) if (seq !== null) effects.removals.push({ queueNo, seq, runId: run.id });
-  await tx.query("UPDATE run SET status = :status, reason = NULL, error = :error, output = :output, ended_at = :now WHERE no = :no", {
-    no,
-    status,
-    error: error === null ? null : JSON.stringify(error),
-    output,
-    now: tx.now,
-  });
+  await tx.query(
+    `UPDATE run SET status = :status, reason = NULL, error = :error, output = :output, ended_at = :now, execution_seq = NULL,
+       execution_receipt = NULL WHERE no = :no`,
+    {
+      no,
+      status,
+      error: error === null ? null : JSON.stringify(error),
+      output,
+      now: tx.now,
+    },
+  );
   const ended: RunRow = { ...run, status, reason: null, error, endedAt: tx.now };
   await tellParent(tx, ended, output, effects);
   const result = await resultOf(tx, ended, output);

@@ -1,0 +1,201 @@
+/**
+ * Runs (W3): their beginning, their reading and their removal. A run begins with its row and its first wake-up, in one transaction;
+ * its id is what makes beginning it twice harmless.
+ */
+import { Fault } from "@millrace/contract";
+import type { Tx, Value } from "../db/db.ts";
+import { RUN, type RunRow, type RunSource, type RunStatus, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
+import { getWorkflow } from "./workflow.ts";
+
+/** How long a run may take unless its workflow says otherwise: 30 days. */
+export const RUN_TIMEOUT_MS = 30 * 86_400_000;
+/** How long a run that ended is kept. */
+const KEPT_MS = 30 * 86_400_000;
+/** How many runs one transaction removes. */
+const REMOVED_AT_ONCE = 200;
+
+/** A run to begin; `id` a UUID in lower case, `input` JSON bytes. */
+export interface NewRun {
+  id: string;
+  workflow: string;
+  input: Uint8Array | null;
+  source: RunSource;
+  parent?: { no: number; stepId: string };
+  /** `null`: what the workflow says, else 30 days. */
+  timeoutMs?: number | null;
+}
+
+/** Which runs of an app a list shows: newest first, from before number `before` on. Bounds of time are inclusive below, exclusive above. */
+export interface RunFilter {
+  status?: RunStatus;
+  workflow?: string;
+  since?: number;
+  until?: number;
+  /** Found in the id, the workflow, the source or the error; case does not matter. */
+  text?: string;
+}
+
+/** What beginning a run came to: `existing` ones are found by their id, whatever app they belong to. */
+export type Begun = { begun: "new" | "existing"; run: RunRow } | { refused: "app_not_found" | "workflow_not_found" };
+
+/**
+ * Begins a run of an app, or finds the one that has its id; adds the wake-up to `effects`. Part of a verb: of a start by the API, by a
+ * message or by another run.
+ */
+export async function beginRun(tx: Tx, appNo: number, given: NewRun, effects: Effects): Promise<Begun> {
+  const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
+  if (app === undefined) return { refused: "app_not_found" };
+  const workflow = await getWorkflow(tx, appNo, given.workflow);
+  const found = async (): Promise<RunRow | null> => {
+    const [row] = await tx.query(`SELECT ${RUN} FROM run WHERE id = :id`, { id: given.id });
+    return row === undefined ? null : runOf(row);
+  };
+  if (workflow === null) {
+    const existing = await found();
+    return existing === null ? { refused: "workflow_not_found" } : { begun: "existing", run: existing };
+  }
+  const timeoutMs = given.timeoutMs ?? workflow.timeoutMs ?? RUN_TIMEOUT_MS;
+  const [no] = await tx.sequence(1);
+  const [row] = await tx.query(
+    `INSERT INTO run (no, id, app_no, workflow, status, attempt, executions, steps, journal_bytes, source, parent_no, parent_step,
+       timeout_ms, timeout_at, created_at, input)
+     VALUES (:no, :id, :appNo, :workflow, 'queued', 1, 0, 0, 0, :source, :parentNo, :parentStep, :timeoutMs, :timeoutAt, :now, :input)
+     ON CONFLICT (id) DO NOTHING RETURNING ${RUN}`,
+    {
+      no: no as number,
+      id: given.id,
+      appNo,
+      workflow: given.workflow,
+      source: JSON.stringify(given.source),
+      parentNo: given.parent?.no ?? null,
+      parentStep: given.parent?.stepId ?? null,
+      timeoutMs,
+      timeoutAt: tx.now + timeoutMs,
+      now: tx.now,
+      input: given.input,
+    },
+  );
+  if (row !== undefined) {
+    effects.sends.push(wakeUp(Number(app.queue_no), given.id, "started"));
+    return { begun: "new", run: runOf(row) };
+  }
+  const existing = await found();
+  // Deleted between the two statements: its history had ended, so the message is a new one.
+  if (existing === null) throw new Fault("unavailable", "The run was removed meanwhile; try again.", { retryAfterSeconds: 1 });
+  return { begun: "existing", run: existing };
+}
+
+/** The conditions of a filter, and their parameters. */
+function conditions(filter: RunFilter): { where: string; params: Record<string, Value> } {
+  const { status, workflow, since, until, text } = filter;
+  const parts: string[] = [];
+  const params: Record<string, Value> = {};
+  const add = (part: string, name: string, value: Value) => {
+    parts.push(` AND ${part}`);
+    params[name] = value;
+  };
+  if (status !== undefined) add("status = :status", "status", status);
+  // The planner must see that an open run is meant to take the index of those.
+  if (status !== undefined && status !== "completed") parts.push(" AND status <> 'completed'");
+  if (workflow !== undefined) add("workflow = :workflow", "workflow", workflow);
+  if (since !== undefined) add("created_at >= :since", "since", since);
+  if (until !== undefined) add("created_at < :until", "until", until);
+  if (text !== undefined) {
+    const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, "\\$&")}%`;
+    const columns = ["id", "workflow", "source", "coalesce(error, '')"];
+    add(`(${columns.map((column) => `lower(${column}) LIKE :text ESCAPE '\\'`).join(" OR ")})`, "text", pattern);
+  }
+  return { where: parts.join(""), params };
+}
+
+/** Every cold verb that begins, reads or removes runs. */
+export const runVerbs = {
+  /** Begins a run on somebody's request. Throws `app_not_found`, `workflow_not_found` and, when the id is taken, `run_exists`. */
+  async startRun(tx: Tx, appNo: number, given: NewRun): Promise<RunRow> {
+    const effects = noEffects();
+    const begun = await beginRun(tx, appNo, given, effects);
+    if ("refused" in begun) {
+      const what = begun.refused === "app_not_found" ? "app" : `workflow ${given.workflow.slice(0, 100)} in this app`;
+      throw new Fault(begun.refused, `there is no ${what}`);
+    }
+    if (begun.begun === "existing") throw new Fault("run_exists", `there is a run ${given.id} already`);
+    await carryOut(tx, effects);
+    return begun.run;
+  },
+
+  /** A run of an app by its id; `null` when there is none. */
+  async getRun(tx: Tx, appNo: number, id: string): Promise<RunRow | null> {
+    const [row] = await tx.query(`SELECT ${RUN} FROM run WHERE id = :id AND app_no = :appNo`, { id, appNo });
+    return row === undefined ? null : runOf(row);
+  },
+
+  /** The input or output of a run, as JSON bytes; `null` when it has none, or there is no such run. */
+  async getPayload(tx: Tx, runNo: number, which: "input" | "output"): Promise<Uint8Array | null> {
+    const [row] = await tx.query<{ payload: Uint8Array | null }>(`SELECT ${which} AS payload FROM run WHERE no = :runNo`, { runNo });
+    return row?.payload ?? null;
+  },
+
+  /** A page of an app's runs, newest first; `next` goes on after it, `null` at the end. */
+  async listRuns(
+    tx: Tx,
+    appNo: number,
+    page: { filter: RunFilter; before: number | null; limit: number },
+  ): Promise<{ runs: RunRow[]; next: number | null }> {
+    const { where, params } = conditions(page.filter);
+    const rows = await tx.query(
+      `SELECT ${RUN} FROM run WHERE app_no = :appNo${page.before === null ? "" : " AND no < :before"}${where} ORDER BY no DESC LIMIT :limit`,
+      { appNo, limit: page.limit + 1, ...params, ...(page.before === null ? {} : { before: page.before }) },
+    );
+    const runs = rows.slice(0, page.limit).map(runOf);
+    return { runs, next: rows.length > page.limit ? (runs.at(-1)?.no ?? null) : null };
+  },
+
+  /** A page of a run's steps in the order of their first record, after position `after`. Without `results` these are left unread. */
+  async listSteps(
+    tx: Tx,
+    runNo: number,
+    page: { after: number | null; limit: number; results: boolean },
+  ): Promise<{ steps: StepRow[]; next: number | null }> {
+    const columns = page.results ? STEP : STEP.replace(/, result$/, "");
+    const rows = await tx.query(`SELECT ${columns} FROM step WHERE run_no = :runNo AND position > :after ORDER BY position LIMIT :limit`, {
+      runNo,
+      after: page.after ?? -1,
+      limit: page.limit + 1,
+    });
+    const steps = rows.slice(0, page.limit).map(stepOf);
+    return { steps, next: rows.length > page.limit ? (steps.at(-1)?.position ?? null) : null };
+  },
+
+  /** Removes runs that ended 30 days ago, and those of deleted apps, bit by bit; answers whether there may be more right now. */
+  async removeRuns(tx: Tx): Promise<boolean> {
+    const old = await tx.query<{ no: number }>(
+      "SELECT no FROM run WHERE ended_at IS NOT NULL AND ended_at <= :until ORDER BY ended_at LIMIT :limit",
+      {
+        until: tx.now - KEPT_MS,
+        limit: REMOVED_AT_ONCE,
+      },
+    );
+    const [removal] = old.length > 0 ? [] : await tx.query<{ app_no: number }>("SELECT app_no FROM app_removal ORDER BY app_no LIMIT 1");
+    const rows =
+      removal === undefined
+        ? old
+        : await tx.query<{ no: number }>("SELECT no FROM run WHERE app_no = :appNo ORDER BY no LIMIT :limit", {
+            appNo: removal.app_no,
+            limit: REMOVED_AT_ONCE,
+          });
+    if (rows.length > 0) {
+      const nos = rows.map(({ no }) => no).join(", ");
+      for (const [table, column] of [
+        ["step", "run_no"],
+        ["wait", "run_no"],
+        ["run", "no"],
+      ] as const)
+        await tx.query(`DELETE FROM ${table} WHERE ${column} IN (${nos})`);
+      return true;
+    }
+    if (removal === undefined) return false;
+    await tx.query("DELETE FROM app_removal WHERE app_no = :appNo", { appNo: removal.app_no });
+    return true;
+  },
+};
