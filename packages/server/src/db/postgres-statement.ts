@@ -73,8 +73,9 @@ function textOf(statement: Statement, rows: string, columns: readonly (readonly 
     }
     case "write": {
       const join = statement.head.startsWith("DELETE") ? "USING" : "FROM";
-      const seq = columns.findIndex(([name]) => name === "seq");
-      const keyed = statement.table === undefined ? `AND message.seq = ANY($${seq + 1}::bigint[])` : "";
+      const key = statement.table === undefined ? "message.seq" : statement.table === "dedup" ? null : `${statement.table}.no`;
+      const at = columns.findIndex(([name]) => key?.endsWith(`.${name}`));
+      const keyed = key === null ? "" : `AND ${key} = ANY($${at + 1}::bigint[])`;
       return `${statement.head} ${join} ${rows} WHERE ${statement.where} ${keyed} RETURNING ${statement.returning}`;
     }
     case "take": {

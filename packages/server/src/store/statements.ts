@@ -49,6 +49,8 @@ const LINE: Statement = {
 
 /** Every hot statement by name; the name begins with the verb that owns it. */
 export const statements = {
+  ...topicStatements,
+
   "queue.read": {
     kind: "select",
     params: { no: "int" },
@@ -68,6 +70,17 @@ export const statements = {
     kind: "select",
     params: { slot: "int" },
     select: "SELECT k.no AS slot, k.token FROM slot AS k WHERE k.no = :slot",
+  },
+  "slot.lock": {
+    kind: "text",
+    params: { slot: "int" },
+    text: "SELECT pg_advisory_xact_lock(7403, t.slot) FROM (SELECT r.slot FROM {rows} ORDER BY r.slot) AS t",
+  },
+  "slot.pass": {
+    kind: "text",
+    params: { slot: "int", node: "text" },
+    text: `UPDATE slot SET node_id = r.node, token = slot.token + 1 FROM {rows} WHERE slot.no = r.slot AND slot.no = ANY($1::int[])
+      RETURNING slot.no, slot.token`,
   },
   "lock.rows": {
     kind: "text",

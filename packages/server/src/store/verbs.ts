@@ -4,9 +4,11 @@ import { clusterVerbs } from "./cluster.ts";
 import { consumerVerbs } from "./consumer.ts";
 import { deploymentVerbs } from "./deployment.ts";
 import { environmentVerbs } from "./environment.ts";
+import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
 import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
+import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
 import { redriveVerbs } from "./redrive.ts";
 import { runVerbs } from "./run.ts";
@@ -34,6 +36,8 @@ export const coldVerbs = {
   ...topicSubscriptionVerbs,
   ...topicEndingVerbs,
   ...membershipVerbs,
+  ...notificationVerbs,
+  ...fanOutVerbs,
   ...clusterVerbs,
   ...appVerbs,
   ...workflowVerbs,

@@ -40,6 +40,7 @@ CREATE TABLE notification (no {bigint} PRIMARY KEY, topic_no integer NOT NULL, v
   state text NOT NULL, walked integer NOT NULL, matched integer NOT NULL, accepted_at {bigint} NOT NULL, completed_at {bigint},
   message_group {text}, dedup_id text, subject text, attributes text, structure text, traceparent text, message {bytes} NOT NULL);
 CREATE INDEX notification_open ON notification (no) WHERE state <> 'complete';
+CREATE INDEX notification_front ON notification (topic_no, no) WHERE state <> 'complete' AND message_group IS NOT NULL;
 CREATE INDEX notification_topic ON notification (topic_no, no);
 CREATE INDEX notification_accepted ON notification (accepted_at);
 CREATE TABLE delivery (no {bigint} PRIMARY KEY, notification_no {bigint} NOT NULL, subscription_no integer NOT NULL, state text NOT NULL,
