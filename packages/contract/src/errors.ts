@@ -35,6 +35,8 @@ export const errorStatus = {
   schedule_exists: 409,
   run_exists: 409,
   run_ended: 409,
+  stale_execution: 409,
+  protocol_unsupported: 409,
   run_not_ended: 409,
   not_signed: 409,
   topic_exists: 409,
