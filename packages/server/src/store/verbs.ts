@@ -4,6 +4,7 @@ import { clusterVerbs } from "./cluster.ts";
 import { consumerVerbs } from "./consumer.ts";
 import { deploymentVerbs } from "./deployment.ts";
 import { environmentVerbs } from "./environment.ts";
+import { executionVerbs } from "./execution.ts";
 import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
 import { membershipVerbs } from "./membership.ts";
@@ -11,6 +12,7 @@ import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
 import { redriveVerbs } from "./redrive.ts";
+import { reportVerbs } from "./report.ts";
 import { runVerbs } from "./run.ts";
 import { runControlVerbs } from "./run-control.ts";
 import { runResultVerbs } from "./run-result.ts";
@@ -45,5 +47,7 @@ export const coldVerbs = {
   ...runControlVerbs,
   ...runResultVerbs,
   ...waitVerbs,
+  ...executionVerbs,
+  ...reportVerbs,
 };
 export type ColdVerbs = typeof coldVerbs;

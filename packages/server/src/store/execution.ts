@@ -1,0 +1,157 @@
+/**
+ * Beginning an execution (W5, W9): a claimed wake-up becomes a run with its journal, or nothing when there is nothing to do. The run
+ * remembers by which hand-out of which message it is executed; every later write of the execution must name that one.
+ */
+import type { Tx } from "../db/db.ts";
+import { inList } from "./in-list.ts";
+import { type JournalRows, readJournal } from "./journal.ts";
+import { numberEnds } from "./record-steps.ts";
+import { hasEnded } from "./run-end.ts";
+import { numberOrNull, RUN, type RunRow, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { carryOut, type Effects, noEffects } from "./wake.ts";
+
+/** A claimed wake-up of a run. */
+export interface WakeUp {
+  queueNo: number;
+  seq: number;
+  receipt: number;
+  runId: string;
+  /** Sent for the end of a sleep, a wait or a retry's pause: of no use once that came by another way. */
+  timer: boolean;
+}
+
+/** A run to be executed, with the first page of its journal; `now` is the store's present. */
+export interface Begun {
+  run: RunRow;
+  input: Uint8Array | null;
+  journal: JournalRows;
+  now: number;
+}
+
+/** A run as executions lock it: by what it is executed, if it is. */
+export interface HeldRun {
+  run: RunRow;
+  seq: number | null;
+  receipt: number | null;
+  input: Uint8Array | null;
+}
+
+/** Locks runs by their ids or numbers until the transaction ends; those that are not there are missing. */
+export async function holdRuns(tx: Tx, by: "id" | "no", values: readonly (string | number)[]): Promise<HeldRun[]> {
+  if (values.length === 0) return [];
+  const list = inList("v", values);
+  const rows = await tx.query(
+    `UPDATE run SET no = no WHERE ${by} IN (${list.text}) RETURNING ${RUN}, execution_seq, execution_receipt, input`,
+    list.params,
+  );
+  return rows.map((row) => ({
+    run: runOf(row),
+    seq: numberOrNull(row.execution_seq),
+    receipt: numberOrNull(row.execution_receipt),
+    input: (row.input as Uint8Array | null) ?? null,
+  }));
+}
+
+/** The steps of runs whose sleep, wait or pause is over. */
+async function dueSteps(tx: Tx, runNos: readonly number[]): Promise<StepRow[]> {
+  const list = inList("no", runNos);
+  const rows = await tx.query(
+    `SELECT ${STEP} FROM step WHERE run_no IN (${list.text}) AND status IN ('pending', 'retrying') AND due_at <= :now
+       AND (status = 'pending' OR timer_seq IS NOT NULL) ORDER BY run_no, due_at, position`,
+    { ...list.params, now: tx.now },
+  );
+  return rows.map(stepOf);
+}
+
+/** Ends sleeps and waits whose time is over, and lets retries begin; takes their wake-ups back, for this execution is theirs. */
+async function endDue(tx: Tx, wake: WakeUp, due: readonly StepRow[], effects: Effects): Promise<void> {
+  for (const step of due) {
+    if (step.timerSeq !== null && step.timerSeq !== wake.seq)
+      effects.removals.push({ queueNo: wake.queueNo, seq: step.timerSeq, runId: wake.runId });
+    if (step.type === "wait")
+      await tx.query("DELETE FROM wait WHERE run_no = :runNo AND step_id = :id", { runNo: step.runNo, id: step.id });
+    const ends = step.status === "pending" ? "status = 'completed', ended_at = :now, result = :result, " : "";
+    await tx.query(`UPDATE step SET ${ends}timer_seq = NULL WHERE run_no = :runNo AND id = :id`, {
+      runNo: step.runNo,
+      id: step.id,
+      ...(ends === "" ? {} : { now: tx.now, result: step.type === "wait" ? new TextEncoder().encode("null") : null }),
+    });
+  }
+}
+
+/** Further wake-ups of the run that stand there already: what they tell of, this execution is shown. */
+async function takeOthers(tx: Tx, wake: WakeUp, effects: Effects): Promise<void> {
+  const others = await tx.query<{ seq: number }>(
+    `SELECT m.seq FROM message AS m WHERE m.queue_no = :queueNo AND m.group_key = :runId AND m.dead_at IS NULL AND m.later_at IS NULL
+       AND m.seq <> :seq`,
+    { queueNo: wake.queueNo, runId: wake.runId, seq: wake.seq },
+  );
+  for (const { seq } of others) effects.removals.push({ queueNo: wake.queueNo, seq: Number(seq), runId: wake.runId });
+}
+
+/** Numbers what others ended since the last execution. */
+async function numberUnseen(tx: Tx, runNo: number): Promise<void> {
+  const rows = await tx.query(
+    `SELECT ${STEP} FROM step WHERE run_no = :runNo AND ended_order IS NULL AND status NOT IN ('pending', 'retrying')
+     ORDER BY ended_at, position`,
+    { runNo },
+  );
+  await numberEnds(tx, runNo, rows.map(stepOf));
+}
+
+/**
+ * Begins the executions of claimed wake-ups, each of another run; answers in order. `null`: there is nothing to do (the run has ended or is gone,
+ * waits for another build, or its timer came to nothing), and the wake-up was acknowledged. A page of a journal has about `pageBytes`.
+ */
+async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | null)[]> {
+  const held = new Map((await holdRuns(tx, "id", [...new Set(wakeUps.map(({ runId }) => runId))])).map((one) => [one.run.id, one]));
+  const due = await dueByRun(
+    tx,
+    [...held.values()].map(({ run }) => run.no),
+  );
+  const effects = noEffects();
+  const begun: (Begun | null)[] = [];
+  for (const wake of wakeUps) {
+    const { queueNo, seq, receipt } = wake;
+    const one = held.get(wake.runId);
+    const dues = one === undefined ? [] : (due.get(one.run.no) ?? []);
+    // Handed out again: the execution that this wake-up began was lost.
+    const again = one?.seq === seq;
+    if (one === undefined || hasEnded(one.run) || one.run.reason !== null || (wake.timer && dues.length === 0 && !again)) {
+      effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+      begun.push(null);
+      continue;
+    }
+    const { no } = one.run;
+    await endDue(tx, wake, dues, effects);
+    await takeOthers(tx, wake, effects);
+    await numberUnseen(tx, no);
+    const [row] = await tx.query(
+      `UPDATE run SET status = 'running', started_at = coalesce(started_at, :now), executions = executions + 1, execution_seq = :seq,
+         execution_receipt = :receipt WHERE no = :no RETURNING ${RUN}`,
+      { no, seq, receipt, now: tx.now },
+    );
+    begun.push({
+      run: row === undefined ? one.run : runOf(row),
+      input: one.input,
+      journal: await readJournal(tx, no, -1, pageBytes),
+      now: tx.now,
+    });
+  }
+  await carryOut(tx, effects);
+  return begun;
+}
+
+async function dueByRun(tx: Tx, runNos: readonly number[]): Promise<Map<number, StepRow[]>> {
+  const byRun = new Map<number, StepRow[]>();
+  if (runNos.length === 0) return byRun;
+  for (const step of await dueSteps(tx, runNos)) {
+    const list = byRun.get(step.runNo);
+    if (list === undefined) byRun.set(step.runNo, [step]);
+    else list.push(step);
+  }
+  return byRun;
+}
+
+/** Cold verbs: the beginning of executions. */
+export const executionVerbs = { beginExecutions };

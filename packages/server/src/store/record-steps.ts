@@ -1,0 +1,215 @@
+/**
+ * Recording steps into the journal of a locked run: all of one call or none (protocol: `POST …/steps` and the steps of an answer).
+ * Timers, waits and child runs begin in the same transaction, so that what is recorded as pending is certain to be woken.
+ */
+import { protocolLimits, type StepRecord } from "@millrace/contract/wire";
+import type { Tx } from "../db/db.ts";
+import { startChild } from "./child.ts";
+import { inList } from "./in-list.ts";
+import { type RunRow, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { type Decision, decideStep, isFinished, type StepChange } from "./step-change.ts";
+import { openWait, type WaitKey } from "./wait.ts";
+import { type Effects, wakeUp } from "./wake.ts";
+
+/** A run whose steps are recorded: `queueNo` wakes it, `protocol` is what its executor speaks. */
+export interface Recording {
+  run: RunRow;
+  projectNo: number;
+  queueNo: number;
+  protocol: string;
+  /** The keys of the waits among the steps, by step id; a queue that is not there is missing. Locked. */
+  keys: ReadonlyMap<string, WaitKey>;
+}
+
+/** Timers whose numbers are known once the effects are carried out: `send` is the wake-up's place among them. */
+export interface Timer {
+  runNo: number;
+  stepId: string;
+  send: number;
+}
+
+export type Recorded = { steps: StepRow[] } | { error: { code: "nondeterminism" | "limit_exceeded"; message: string } };
+
+/** Ids in one question. */
+const AT_ONCE = 64;
+
+/** The steps of a run by id, as far as they are there. */
+async function stepsById(tx: Tx, runNo: number, ids: readonly string[]): Promise<Map<string, StepRow>> {
+  const steps = new Map<string, StepRow>();
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    const list = inList("id", ids.slice(from, from + AT_ONCE));
+    for (const row of await tx.query(`SELECT ${STEP} FROM step WHERE run_no = :runNo AND id IN (${list.text})`, { runNo, ...list.params }))
+      steps.set(String(row.id), stepOf(row));
+  }
+  return steps;
+}
+
+/** Records steps; answers those of the sleeps, waits and children among them, as they stand. Nothing is stored with an error. */
+export async function recordSteps(
+  tx: Tx,
+  recording: Recording,
+  records: readonly StepRecord[],
+  effects: Effects,
+  timers: Timer[],
+): Promise<Recorded> {
+  const { run, protocol } = recording;
+  if (records.length === 0) return { steps: [] };
+  const known = await stepsById(tx, run.no, [...new Set(records.map(({ id }) => id))]);
+  const standing = new Map(known);
+  const changes: StepChange[] = [];
+  for (const record of records) {
+    const decision: Decision = decideStep(record, standing.get(record.id), { now: tx.now, protocol, cancelled: run.cancelAt !== null });
+    if (decision.kind === "mismatch") return { error: { code: "nondeterminism", message: decision.message } };
+    if (decision.kind === "same") continue;
+    changes.push(decision.change);
+    standing.set(record.id, sketch(run, decision.change, standing.get(record.id)));
+  }
+  const added = changes.filter(({ isNew }) => isNew).length;
+  const bytes = changes.reduce((sum, change) => sum + change.bytes, 0);
+  if (run.steps + added > protocolLimits.steps)
+    return { error: { code: "limit_exceeded", message: `a run has at most ${protocolLimits.steps} steps` } };
+  if (run.journalBytes + bytes > protocolLimits.journalBytes)
+    return { error: { code: "limit_exceeded", message: "a run's journal has at most 64 MiB" } };
+
+  const [counted] = await tx.query("SELECT ended_steps FROM run WHERE no = :no", { no: run.no });
+  let position = await nextPosition(tx, run);
+  let ended = Number(counted?.ended_steps ?? 0);
+  for (const change of changes) {
+    const was = known.get(change.record.id);
+    const childId = await begun(tx, recording, change, effects);
+    if (isFinished(change.status)) ended++;
+    else if (change.dueAt !== null) {
+      timers.push({ runNo: run.no, stepId: change.record.id, send: effects.sends.length });
+      effects.sends.push(wakeUp(recording.queueNo, run.id, "timer", change.dueAt - tx.now));
+    }
+    if (was?.timerSeq != null) effects.removals.push({ queueNo: recording.queueNo, seq: was.timerSeq, runId: run.id });
+    await store(tx, run.no, change, { position, childId, order: isFinished(change.status) ? ended : null });
+    if (change.isNew) position++;
+  }
+  if (changes.length > 0)
+    await tx.query("UPDATE run SET steps = steps + :added, ended_steps = :ended, journal_bytes = journal_bytes + :bytes WHERE no = :no", {
+      no: run.no,
+      added,
+      ended,
+      bytes,
+    });
+  const asked = records.filter(({ status, id }) => status === "pending" || standing.get(id)?.status !== status).map(({ id }) => id);
+  return { steps: asked.length === 0 ? [] : await shown(tx, run.no, asked) };
+}
+
+/** The place of the next new step. A retried run has lost steps in between. */
+async function nextPosition(tx: Tx, run: RunRow): Promise<number> {
+  if (run.attempt === 1) return run.steps;
+  const [row] = await tx.query("SELECT coalesce(max(position), -1) + 1 AS next FROM step WHERE run_no = :no", { no: run.no });
+  return Number(row?.next ?? 0);
+}
+
+/** A step as a change leaves it, as far as later records of the same call need it. */
+function sketch(run: RunRow, change: StepChange, was: StepRow | undefined): StepRow {
+  const { record, status, attempt, dueAt } = change;
+  const base: StepRow = was ?? {
+    runNo: run.no,
+    id: record.id,
+    position: 0,
+    type: record.type,
+    status,
+    attempt,
+    dueAt,
+    timerSeq: null,
+    childId: null,
+    startedAt: 0,
+    endedAt: null,
+    endedOrder: null,
+    error: null,
+    result: null,
+  };
+  return { ...base, status, attempt, dueAt };
+}
+
+/** Opens the wait or starts the child of a new step; what can't be done fails the step. Answers the child's id. */
+async function begun(tx: Tx, recording: Recording, change: StepChange, effects: Effects): Promise<string | null> {
+  const { record, status } = change;
+  if (status !== "pending") return null;
+  if (record.type === "wait") {
+    const key = recording.keys.get(record.id);
+    if (key === undefined) fail(change, "queue_not_found", `the project has no queue ${record.queueId}`);
+    else {
+      const message = await openWait(tx, { ...key, runNo: recording.run.no, stepId: record.id, lookbackMs: record.lookbackMs ?? 0 });
+      if (message !== null) Object.assign(change, { status: "completed", result: message, dueAt: null });
+    }
+  } else if (record.type === "child") {
+    const child = await startChild(tx, recording, record, effects);
+    if ("error" in child) fail(change, child.error.code, child.error.message);
+    else {
+      if (!record.wait) Object.assign(change, { status: "completed", result: new TextEncoder().encode(`{"runId":"${child.runId}"}`) });
+      return child.runId;
+    }
+  }
+  return null;
+}
+
+function fail(change: StepChange, code: string, message: string): void {
+  Object.assign(change, { status: "failed", error: { code, name: code, message }, dueAt: null });
+}
+
+async function store(
+  tx: Tx,
+  runNo: number,
+  { record, isNew, status, attempt, dueAt, error, result }: StepChange,
+  { position, childId, order }: { position: number; childId: string | null; order: number | null },
+): Promise<void> {
+  const values = {
+    runNo,
+    id: record.id,
+    status,
+    attempt,
+    dueAt: isFinished(status) ? null : dueAt,
+    endedAt: isFinished(status) ? tx.now : null,
+    order,
+    error: error === null ? null : JSON.stringify(error),
+    result,
+  };
+  if (isNew)
+    await tx.query(
+      `INSERT INTO step (run_no, id, position, type, status, attempt, due_at, child_id, started_at, ended_at, ended_order, error, result)
+       VALUES (:runNo, :id, :position, :type, :status, :attempt, :dueAt, :childId, :startedAt, :endedAt, :order, :error, :result)`,
+      {
+        ...values,
+        position,
+        type: record.type,
+        childId,
+        startedAt: Math.min(("startedAt" in record && record.startedAt) || tx.now, tx.now),
+      },
+    );
+  else
+    await tx.query(
+      `UPDATE step SET status = :status, attempt = :attempt, due_at = :dueAt, timer_seq = NULL, ended_at = :endedAt, ended_order = :order,
+         error = :error, result = :result WHERE run_no = :runNo AND id = :id`,
+      values,
+    );
+}
+
+/** Steps as they stand. What others ended meanwhile gets its place now: the code learns of it by this answer. */
+async function shown(tx: Tx, runNo: number, ids: readonly string[]): Promise<StepRow[]> {
+  const steps = [...(await stepsById(tx, runNo, [...new Set(ids)])).values()].sort((a, b) => a.position - b.position);
+  await numberEnds(
+    tx,
+    runNo,
+    steps.filter(({ status, endedOrder }) => isFinished(status) && endedOrder === null),
+  );
+  return steps;
+}
+
+/** Gives finished steps their places in the order in which the code learns of ends, and writes these into `steps`. */
+export async function numberEnds(tx: Tx, runNo: number, steps: readonly StepRow[]): Promise<void> {
+  if (steps.length === 0) return;
+  const [counted] = await tx.query("UPDATE run SET ended_steps = ended_steps + :n WHERE no = :runNo RETURNING ended_steps", {
+    runNo,
+    n: steps.length,
+  });
+  let order = Number(counted?.ended_steps ?? steps.length) - steps.length;
+  for (const step of steps) {
+    step.endedOrder = ++order;
+    await tx.query("UPDATE step SET ended_order = :order WHERE run_no = :runNo AND id = :id", { runNo, id: step.id, order });
+  }
+}

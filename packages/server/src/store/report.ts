@@ -1,0 +1,265 @@
+/**
+ * What executions report (W5, W6): steps while they run, and their ends. Each names the hand-out it came by; a run that was handed out
+ * again since, or has ended, refuses it as stale. An end is one transaction: steps, the run's state, everything it entails, and the
+ * wake-up's acknowledgement.
+ */
+import { Fault } from "@millrace/contract";
+import type { ExecutionAnswer, RunError, StepRecord } from "@millrace/contract/wire";
+import type { Tx } from "../db/db.ts";
+import { type HeldRun, holdRuns } from "./execution.ts";
+import { inList } from "./in-list.ts";
+import { type JournalRows, readJournal } from "./journal.ts";
+import { type Recorded, recordSteps, type Timer } from "./record-steps.ts";
+import { endRun, hasEnded } from "./run-end.ts";
+import type { RunRow, StepRow } from "./run-rows.ts";
+import { bytesOf } from "./step-change.ts";
+import { lockWaitKeys, type WaitKey } from "./wait.ts";
+import { carryOut, type Effects, noEffects } from "./wake.ts";
+
+/** By which hand-out of which wake-up a run is executed. */
+export interface Handout {
+  runNo: number;
+  queueNo: number;
+  seq: number;
+  receipt: number;
+}
+
+/** An execution's steps; `protocol` is what its executor speaks. */
+export interface StepsReport {
+  handout: Handout;
+  protocol: string;
+  steps: StepRecord[];
+}
+
+/** An execution's end. `told`: its task said that the run is cancelled. */
+export interface EndReport {
+  handout: Handout;
+  protocol: string;
+  told: boolean;
+  answer: ExecutionAnswer;
+}
+
+/** Why a report was refused: codes of the protocol. */
+export interface Refusal {
+  code: "stale_execution" | "nondeterminism" | "limit_exceeded";
+  message: string;
+}
+
+/** `cancelled`: the run's cancellation was asked for. */
+export type StepsResult = { steps: StepRow[]; cancelled: boolean } | { error: Refusal };
+
+const STALE: Refusal = { code: "stale_execution", message: "the run has ended or was handed to another execution" };
+const limit = (message: string): RunError => ({ code: "limit_exceeded", name: "limit_exceeded", message });
+
+/** What the reports of one transaction share. */
+interface Reporting {
+  held: Map<number, HeldRun>;
+  projects: Map<number, number>;
+  keys: Map<number, Map<string, WaitKey>>;
+  effects: Effects;
+  timers: Timer[];
+}
+
+/** Locks what the reports of one transaction need, wait keys first. */
+async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonly StepRecord[] }[]): Promise<Reporting> {
+  const nos = [...new Set(reports.map(({ handout }) => handout.runNo))].sort((a, b) => a - b);
+  const list = inList("no", nos);
+  const projects = new Map<number, number>();
+  const apps = new Map<number, number>();
+  for (const row of await tx.query(
+    `SELECT r.no AS no, r.app_no AS app_no, a.project_no AS project_no FROM run r JOIN app a ON a.no = r.app_no WHERE r.no IN (${list.text})`,
+    list.params,
+  )) {
+    projects.set(Number(row.no), Number(row.project_no));
+    apps.set(Number(row.no), Number(row.app_no));
+  }
+  const keys = new Map<number, Map<string, WaitKey>>();
+  for (const { handout, steps } of reports)
+    for (const step of steps) {
+      const appNo = apps.get(handout.runNo);
+      if (step.type !== "wait" || appNo === undefined) continue;
+      const [queue] = await tx.query("SELECT no FROM queue WHERE id = :id AND project_no = :project", {
+        id: step.queueId,
+        project: projects.get(handout.runNo) as number,
+      });
+      if (queue === undefined) continue;
+      const known = keys.get(handout.runNo) ?? new Map<string, WaitKey>();
+      keys.set(handout.runNo, known.set(step.id, { appNo, queueNo: Number(queue.no), key: step.key }));
+    }
+  await lockWaitKeys(
+    tx,
+    [...keys.values()].flatMap((some) => [...some.values()]),
+  );
+  const held = new Map((await holdRuns(tx, "no", nos)).map((one) => [one.run.no, one]));
+  return { held, projects, keys, effects: noEffects(), timers: [] };
+}
+
+/** The run of a report, unless the report is stale. */
+function current({ held }: Reporting, { runNo, seq, receipt }: Handout): RunRow | null {
+  const one = held.get(runNo);
+  return one === undefined || hasEnded(one.run) || one.seq !== seq || one.receipt !== receipt ? null : one.run;
+}
+
+async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, protocol, steps }: StepsReport): Promise<Recorded> {
+  const recording = {
+    run,
+    protocol,
+    queueNo: handout.queueNo,
+    projectNo: reporting.projects.get(run.no) as number,
+    keys: reporting.keys.get(run.no) ?? new Map(),
+  };
+  const recorded = await recordSteps(tx, recording, steps, reporting.effects, reporting.timers);
+  // What a later report of the same transaction must know.
+  const one = reporting.held.get(run.no) as HeldRun;
+  const [row] = await tx.query("SELECT steps, journal_bytes FROM run WHERE no = :no", { no: run.no });
+  one.run = { ...run, steps: Number(row?.steps), journalBytes: Number(row?.journal_bytes) };
+  return recorded;
+}
+
+/** Carries the effects out and writes down which wake-ups the timers are. Throws `stale_execution` when a wake-up is no longer held. */
+async function finish(tx: Tx, { effects, timers }: Reporting): Promise<void> {
+  const { settled, sent } = await carryOut(tx, effects);
+  if (settled.some(({ result }) => result === "stale" || result === "gone")) throw new Fault("stale_execution", STALE.message);
+  for (const { runNo, stepId, send } of timers)
+    await tx.query("UPDATE step SET timer_seq = :seq WHERE run_no = :runNo AND id = :stepId", { runNo, stepId, seq: sent[send] ?? null });
+}
+
+/** Records the steps of executions; one result each, in order. A run that goes beyond its limits is failed (W3). */
+async function recordReports(tx: Tx, reports: readonly StepsReport[]): Promise<StepsResult[]> {
+  const reporting = await open(tx, reports);
+  const results: StepsResult[] = [];
+  for (const report of reports) {
+    const run = current(reporting, report.handout);
+    if (run === null) {
+      results.push({ error: STALE });
+      continue;
+    }
+    const recorded = await record(tx, reporting, run, report);
+    if (!("error" in recorded)) results.push({ steps: recorded.steps, cancelled: run.cancelAt !== null });
+    else {
+      results.push(recorded);
+      if (recorded.error.code === "limit_exceeded") await close(tx, reporting, run, report.handout, recorded.error.message);
+    }
+  }
+  await finish(tx, reporting);
+  return results;
+}
+
+/** Fails a run for its size. */
+async function close(tx: Tx, reporting: Reporting, run: RunRow, { queueNo, seq, receipt }: Handout, message: string): Promise<void> {
+  const one = reporting.held.get(run.no) as HeldRun;
+  one.run = await endRun(tx, run, { status: "failed", error: limit(message) }, reporting.effects);
+  reporting.effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+}
+
+/** Ends executions; one result each, in order: `null` when it counted. */
+async function endExecutions(tx: Tx, reports: readonly EndReport[]): Promise<({ error: Refusal } | null)[]> {
+  const withSteps = reports.map((report) => ({ ...report, steps: ("steps" in report.answer && report.answer.steps) || [] }));
+  const reporting = await open(tx, withSteps);
+  const results: ({ error: Refusal } | null)[] = [];
+  for (const report of withSteps) {
+    const run = current(reporting, report.handout);
+    if (run === null) {
+      results.push({ error: STALE });
+      continue;
+    }
+    const recorded = await record(tx, reporting, run, report);
+    const { run: now } = reporting.held.get(run.no) as HeldRun;
+    if ("error" in recorded && recorded.error.code === "limit_exceeded") {
+      await close(tx, reporting, now, report.handout, recorded.error.message);
+    } else {
+      const answer: ExecutionAnswer =
+        "error" in recorded ? { status: "blocked", reason: { ...recorded.error, code: "nondeterminism" } } : report.answer;
+      await end(tx, reporting, now, { ...report, answer });
+    }
+    results.push(null);
+  }
+  await finish(tx, reporting);
+  return results;
+}
+
+async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, answer }: EndReport): Promise<void> {
+  const { effects, held } = reporting;
+  const { queueNo, seq, receipt } = handout;
+  const again = answer.status === "suspended" && answer.again === true;
+  effects.settles.push({ queueNo, seq, receipt, outcome: again ? "release" : "ack", delayMs: 0 });
+  const ending = endingOf(answer, told);
+  if (ending !== null) {
+    (held.get(run.no) as HeldRun).run = await endRun(tx, run, ending, effects);
+    return;
+  }
+  if (again) return;
+  if (answer.status === "suspended" && !(await willBeWoken(tx, run, handout, reporting))) {
+    const message = "the execution suspended, and nothing is pending that could wake the run";
+    await endRun(tx, run, { status: "failed", error: { code: "protocol_violation", name: "protocol_violation", message } }, effects);
+    return;
+  }
+  const reason = answer.status === "blocked" ? JSON.stringify({ ...answer.reason, name: answer.reason.code }) : null;
+  await tx.query("UPDATE run SET status = 'waiting', reason = :reason, execution_seq = NULL, execution_receipt = NULL WHERE no = :no", {
+    no: run.no,
+    reason,
+  });
+  (held.get(run.no) as HeldRun).seq = null;
+}
+
+/** How an answer ends its run; `null` when it does not. Whoever was told of the cancellation ends cancelled (W10). */
+function endingOf(
+  answer: ExecutionAnswer,
+  told: boolean,
+): { status: "completed" | "failed" | "cancelled"; output?: Uint8Array | null; error?: RunError | null } | null {
+  switch (answer.status) {
+    case "completed":
+      return told ? { status: "cancelled" } : { status: "completed", output: bytesOf(answer.output) };
+    case "failed":
+      return { status: told ? "cancelled" : "failed", error: { ...answer.error, code: answer.error.code ?? "user" } };
+    case "cancelled":
+      return { status: "cancelled", error: answer.error === undefined ? null : { ...answer.error, code: answer.error.code ?? "user" } };
+    default:
+      return null;
+  }
+}
+
+/** Whether something will wake a run that suspends: a sleep, a wait, a pause, a child, or a wake-up that is there already. */
+async function willBeWoken(tx: Tx, run: RunRow, { queueNo, seq }: Handout, { timers, effects }: Reporting): Promise<boolean> {
+  if (timers.some(({ runNo }) => runNo === run.no) || effects.sends.some(({ groupKey }) => groupKey === run.id)) return true;
+  const [step] = await tx.query(
+    `SELECT id FROM step WHERE run_no = :no AND (status = 'pending' OR (status = 'retrying' AND timer_seq IS NOT NULL)) LIMIT 1`,
+    { no: run.no },
+  );
+  if (step !== undefined) return true;
+  const [other] = await tx.query(
+    "SELECT seq FROM message WHERE queue_no = :queueNo AND group_key = :runId AND dead_at IS NULL AND later_at IS NULL AND seq <> :seq LIMIT 1",
+    { queueNo, runId: run.id, seq },
+  );
+  return other !== undefined;
+}
+
+/** A further page of the journal of a run that is being executed. Throws `stale_execution`. */
+async function readExecution(tx: Tx, handout: Handout, after: number, pageBytes: number): Promise<JournalRows> {
+  const [one] = await holdRuns(tx, "no", [handout.runNo]);
+  if (one === undefined || one.seq !== handout.seq || one.receipt !== handout.receipt || hasEnded(one.run))
+    throw new Fault("stale_execution", STALE.message);
+  return readJournal(tx, handout.runNo, after, pageBytes);
+}
+
+/** Whether executions are still theirs, and whether their runs' cancellation was asked for; `null`: stale. */
+async function lookAtExecutions(tx: Tx, fences: readonly Handout[]): Promise<({ cancelled: boolean } | null)[]> {
+  const list = inList(
+    "no",
+    fences.map(({ runNo }) => runNo),
+  );
+  const rows = await tx.query(
+    `SELECT no, cancel_at, ended_at, execution_seq, execution_receipt FROM run WHERE no IN (${list.text})`,
+    list.params,
+  );
+  const byNo = new Map(rows.map((row) => [Number(row.no), row]));
+  return fences.map(({ runNo, seq, receipt }) => {
+    const row = byNo.get(runNo);
+    const mine =
+      row !== undefined && row.ended_at === null && Number(row.execution_seq) === seq && Number(row.execution_receipt) === receipt;
+    return mine ? { cancelled: row.cancel_at !== null } : null;
+  });
+}
+
+/** Cold verbs: what executions report and ask. */
+export const reportVerbs = { recordReports, endExecutions, readExecution, lookAtExecutions };
