@@ -34,3 +34,6 @@ export {
   verifyPushSignature,
   verifyQueueSignature,
 } from "./signature.ts";
+export type { Confirmation, NotificationAttribute, ReceivedNotification } from "./topics/delivery.ts";
+export { type NotificationHandlerOptions, notificationHandler, type SecretOf } from "./topics/notification-handler.ts";
+export { type SeenNotifications, seenInMemory } from "./topics/seen.ts";
