@@ -110,6 +110,23 @@ export function idempotencySuite(engine: Engine): void {
       expect((await create(queue)).status).toBe(201);
     });
 
+    it("Q12: a repeat gets the first answer even if the dead-letter queue that it names has been deleted", async () => {
+      const policy = (dead: string) => ({ redrivePolicy: { deadLetterQueueId: dead, maxReceiveCount: 3 } });
+      const create = (dead: string, key = `c-${queue}`) =>
+        door.shop("/queues", { json: { name: `${queue}-x`, ...policy(dead) }, headers: { "idempotency-key": key } });
+      const first = await create(queue);
+      expect([first.status, first.json.redrivePolicy?.maxReceiveCount]).toEqual([201, 3]);
+      await door.shop(`/queues/${queue}-x`, { method: "PATCH", json: { redrivePolicy: null } });
+      await door.shop(`/queues/${queue}`, { method: "DELETE" });
+      const again = await create(queue);
+      expect([again.status, again.text]).toEqual([201, first.text]);
+      expect((await create(`${queue}-other`)).json.error.code).toBe("idempotency_conflict");
+      expect((await create(queue, `d-${queue}`)).json.error).toMatchObject({
+        code: "queue_not_found",
+        details: { path: "redrivePolicy.deadLetterQueueId" },
+      });
+    });
+
     it("Q12: a repeat needs the permission as much as the first did", async () => {
       await send("perm");
       const { json: key } = await door.shop("/keys", {

@@ -83,6 +83,8 @@ function sendRow(queue: QueueRow, given: GivenMessage, index: number, traceparen
   };
 }
 
+const missing = (): Fault => new Fault("queue_not_found", "There is no such queue.");
+
 /** Makes the message verbs of one store. `maxMessageBytes` is the server's bound on a message (Q5). */
 export function createMessages(deps: {
   store: Store;
@@ -101,12 +103,22 @@ export function createMessages(deps: {
   };
   const waiting = createWaiting({ store, clock, release, safetyMs: deps.safetyMs });
 
+  // Of the queues that change, some are gone: their waits end.
+  const stop = directory.onChange((queueNo) => {
+    if (!waiting.waitsAt(queueNo)) return;
+    directory.byNo(queueNo).then(
+      (queue) => queue === null && waiting.end(queueNo),
+      // The wait ends by its own time.
+      () => undefined,
+    );
+  });
+
   const accepted = (queue: QueueRow, result: SendResult): Exclude<SendResult, { refused: unknown }> => {
     if (!("refused" in result)) return result;
     if (result.refused === "backlog_full")
       throw new Fault("backlog_full", `The queue ${queue.name} is full.`, { retryAfterSeconds: FULL_RETRY_SECONDS });
     directory.changed(queue.no);
-    throw new Fault("queue_not_found", "There is no such queue.");
+    throw missing();
   };
 
   /** Settles what can be read of the receipts, and answers each in its place. */
@@ -139,14 +151,18 @@ export function createMessages(deps: {
         }),
       };
     },
-    receive(queue, given, gone) {
-      return waiting.receive({
+    async receive(queue, given, gone) {
+      const waitMs = (given.waitSeconds ?? 0) * 1000;
+      const messages = await waiting.receive({
         queueNo: queue.no,
         batchSize: given.maxMessages ?? 1,
         leaseMs: given.visibilityTimeoutSeconds === undefined ? null : given.visibilityTimeoutSeconds * 1000,
-        waitMs: (given.waitSeconds ?? 0) * 1000,
+        waitMs,
         gone,
       });
+      // Nothing came: the queue may have been deleted during the wait.
+      if (waitMs > 0 && messages.length === 0 && (await directory.byNo(queue.no)) === null) throw missing();
+      return messages;
     },
     release,
     ack: (queue, receipts) => settle(receipts, (_, lease) => ({ queueNo: queue.no, ...lease, outcome: "ack" })),
@@ -169,6 +185,9 @@ export function createMessages(deps: {
         if (step.done) return purged;
       }
     },
-    close: () => waiting.close(),
+    close() {
+      stop();
+      waiting.close();
+    },
   };
 }

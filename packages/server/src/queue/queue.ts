@@ -5,6 +5,7 @@
 import { randomInt } from "node:crypto";
 import type { Answer, Operations } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
+import type { MadeQueue } from "../store/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow, QueueSettings } from "../store/types.ts";
 import { type Directory, PRODUCTION } from "./directory.ts";
@@ -20,11 +21,13 @@ export interface Queues {
     deadLetter: QueueRow | null,
     key: IdempotencyKey | null,
   ): Promise<WireQueue>;
+  /** The first answer to a `create` under this key; `null` when there was none. */
+  created(key: IdempotencyKey): Promise<WireQueue | null>;
   /** Makes a queue of these very settings: for doors that name them otherwise. */
   make(
-    given: Pick<QueueRow, "projectNo" | "environment" | "name" | "type" | "settings" | "source">,
+    given: Pick<QueueRow, "projectNo" | "environment" | "name" | "type" | "settings" | "source"> & { deadLetterId?: string | undefined },
     key: IdempotencyKey | null,
-  ): Promise<QueueRow>;
+  ): Promise<MadeQueue>;
   /** All queues of an environment by name that `shows` lets through: at most the first 10,000 are looked at. */
   all(projectNo: number, environment: string, shows: (queue: QueueRow) => boolean): Promise<QueueRow[]>;
   show(queue: QueueRow): Promise<WireQueue>;
@@ -83,6 +86,8 @@ export function createQueues(deps: {
     const named = { id: newId(), resourceName: resourceName(random), ...given };
     return (await store.once(key, "createQueue", named)).result;
   };
+  /** As the first answer was, even if the dead-letter queue is gone by now. */
+  const showMade = (queue: MadeQueue): WireQueue => wireQueue(queue, queue.deadLetterId ?? null);
   const change = async (queue: QueueRow, settings: Partial<QueueSettings>): Promise<QueueRow> => {
     try {
       return await store.run("updateQueue", queue.no, settings);
@@ -95,7 +100,12 @@ export function createQueues(deps: {
     async create(projectNo, given, deadLetter, key) {
       const settings = { ...ezghDefaults, ...changeOf(given, deadLetter?.no ?? null) };
       const type = given.type ?? "standard";
-      return show(await make({ projectNo, environment: PRODUCTION, name: given.name, type, settings, source: "api" }, key));
+      const named = { projectNo, environment: PRODUCTION, name: given.name, type, settings, source: "api" as const };
+      return showMade(await make({ ...named, deadLetterId: deadLetter?.id }, key));
+    },
+    async created(key) {
+      const queue = await store.run("madeQueue", key);
+      return queue === null ? null : showMade(queue);
     },
     make,
     async all(projectNo, environment, shows) {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Store } from "../store/store.ts";
 import type { ClaimedMessage } from "../store/types.ts";
 import { createWaiting, type Waiting } from "./waiting.ts";
-import { type Engine, openWorld, type World } from "./world.suite.ts";
+import { type Engine, faultOf, openWorld, type World } from "./world.suite.ts";
 
 /** Declares the suite for one engine. */
 export function waitingSuite(engine: Engine): void {
@@ -51,6 +51,16 @@ export function waitingSuite(engine: Engine): void {
       const waiting = await world.wait("q", { waitSeconds: 3 });
       world.clock.advance(3_000);
       expect(await waiting.answer).toEqual({ messages: [] });
+    });
+
+    it("Q15, Q17: a receive that waits at a queue is told at once that the queue is deleted", async () => {
+      const [first, second] = [await world.wait("q", { waitSeconds: 20 }), await world.wait("q", { waitSeconds: 20 })];
+      await world.call("CreateQueue", {}, { name: "other" });
+      const other = await world.wait("other", { waitSeconds: 20 });
+      await world.call("DeleteQueue", { queueId: "q" });
+      for (const { answer } of [first, second]) expect(await faultOf(answer)).toMatchObject({ code: "queue_not_found", status: 404 });
+      await world.call("SendMessages", { queueId: "other" }, { messages: [{ body: "x" }] });
+      expect(await bodies(other.answer)).toEqual(["x"]);
     });
 
     it("Q17: a client that hung up while waiting leases nothing, and those behind it are served", async () => {
@@ -189,7 +199,16 @@ export function waitingSuite(engine: Engine): void {
       waiting.close();
     });
 
-    if (engine === "postgres")
+    if (engine === "postgres") {
+      it("Q15, Q17: a wait at a queue that another node deletes ends with the same answer", async () => {
+        const waiting = await world.wait("q", { waitSeconds: 20 });
+        const peer = await world.peer();
+        await peer.run("deleteQueue", (await world.room.findQueue(world.projectNo, "q"))?.no as number);
+        world.clock.advance(20_000);
+        expect(await faultOf(waiting.answer)).toMatchObject({ code: "queue_not_found" });
+        await peer.close();
+      });
+
       it("Q17: another node's send answers a waiting receive", async () => {
         const other = await world.peer();
         const waiting = await world.wait("q", { waitSeconds: 20 });
@@ -208,5 +227,6 @@ export function waitingSuite(engine: Engine): void {
         expect(await bodies(waiting.answer)).toEqual(["y"]);
         await other.close();
       });
+    }
   });
 }

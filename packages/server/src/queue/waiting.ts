@@ -18,8 +18,12 @@ export interface WaitingReceive {
 }
 
 export interface Waiting {
-  /** Claims now or as soon as something is ready; empty when the wait is over, the client has gone or everything is closing. */
+  /** Claims now or as soon as something is ready; empty when the wait is over, the client has gone, or the queue, or everything. */
   receive(ask: WaitingReceive): Promise<ClaimedMessage[]>;
+  /** Whether anybody waits at a queue. */
+  waitsAt(queueNo: number): boolean;
+  /** Ends the waits at a queue empty: it is gone. */
+  end(queueNo: number): void;
   /** Ends all waits empty: the process is stopping. */
   close(): void;
 }
@@ -153,6 +157,9 @@ export function createWaiting(deps: {
     });
 
   const stop = store.onReady(wake);
+  const end = (queueNo: number): void => {
+    for (const waiter of [...(lines.get(queueNo)?.waiters ?? [])]) waiter.finish([]);
+  };
 
   return {
     async receive(ask) {
@@ -169,10 +176,12 @@ export function createWaiting(deps: {
       if (first.messages.length > 0 || ask.waitMs <= 0) return first.messages;
       return wait(ask, Math.min(probe.inMs, Math.max(first.nextInMs ?? safetyMs, BREATH_MS)));
     },
+    waitsAt: (queueNo) => lines.has(queueNo),
+    end,
     close() {
       closed = true;
       stop();
-      for (const line of [...lines.values()]) for (const waiter of [...line.waiters]) waiter.finish([]);
+      for (const queueNo of [...lines.keys()]) end(queueNo);
     },
   };
 }

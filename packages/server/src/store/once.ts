@@ -9,6 +9,17 @@ import type { IdempotencyKey } from "./types.ts";
 /** How long an answer is kept. */
 export const IDEMPOTENCY_MS = 48 * 3_600_000;
 
+/** What the first request under a key was answered; `null` when there was none. Throws `idempotency_conflict` for another request. */
+export async function kept<Result>(tx: Tx, { scope, key, hash }: IdempotencyKey): Promise<{ result: Result } | null> {
+  const [row] = await tx.query<{ hash: string; answer: string | null }>(
+    "SELECT hash, answer FROM idempotency WHERE scope = :scope AND key = :key AND until > :now",
+    { scope, key, now: tx.now },
+  );
+  if (row === undefined) return null;
+  if (row.hash !== hash) throw new Fault("idempotency_conflict", "This Idempotency-Key came with another request before.");
+  return { result: (row.answer === null ? undefined : JSON.parse(row.answer)) as Result };
+}
+
 /** Runs `effect` unless the key's answer is known. Throws `idempotency_conflict` for another request under the same key. */
 export async function once<Result>(
   tx: Tx,
@@ -23,13 +34,9 @@ export async function once<Result>(
     params,
   );
   if (own.length === 0) {
-    const [kept] = await tx.query<{ hash: string; answer: string | null }>(
-      "SELECT hash, answer FROM idempotency WHERE scope = :scope AND key = :key",
-      { scope, key },
-    );
-    if (kept === undefined) throw new Fault("idempotency_in_progress", "The first request with this Idempotency-Key is still running.");
-    if (kept.hash !== hash) throw new Fault("idempotency_conflict", "This Idempotency-Key came with another request before.");
-    return { result: (kept.answer === null ? undefined : JSON.parse(kept.answer)) as Result, replayed: true };
+    const first = await kept<Result>(tx, { scope, key, hash });
+    if (first === null) throw new Fault("idempotency_in_progress", "The first request with this Idempotency-Key is still running.");
+    return { ...first, replayed: true };
   }
   const result = await effect();
   const answer = result === undefined ? null : JSON.stringify(result);

@@ -6,11 +6,12 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { placeConsumer } from "./consumer.ts";
+import { kept } from "./once.ts";
 import { lockProject } from "./project-lock.ts";
 import { forgetQueue } from "./queue-memory.ts";
 import { regroup } from "./regroup.ts";
 import { relimit } from "./relimit.ts";
-import type { QueueRow, QueueSettings } from "./types.ts";
+import type { IdempotencyKey, QueueRow, QueueSettings } from "./types.ts";
 
 /** A new queue; id and resource name are drawn by the caller. */
 export type NewQueue = Omit<QueueRow, "no" | "createdAt" | "updatedAt"> & { deadLetterId?: string | undefined };

@@ -59,8 +59,16 @@ export function queueHandlers({ access, queues, messages, redrives }: QueueDeps)
       const permission = "queues.queues.create";
       if (!access.allows(caller, permission, `${within(project)}/queues/${body.name}`))
         throw new Fault("permission_denied", `The key lacks ${permission} on a queue of this name.`, { permission });
-      const deadLetter = await deadLetterOf(access, caller, params, body.redrivePolicy);
-      return queues.create(project.no, body, deadLetter, idempotency);
+      try {
+        const deadLetter = await deadLetterOf(access, caller, params, body.redrivePolicy);
+        return await queues.create(project.no, body, deadLetter, idempotency);
+      } catch (error) {
+        // A repeat gets the first answer, even if the dead-letter queue it names is gone by now.
+        const missing = error instanceof Fault && error.code === "queue_not_found" && idempotency !== null;
+        const first = missing ? await queues.created(idempotency) : null;
+        if (first === null) throw error;
+        return first;
+      }
     },
     async ListQueues({ caller }, { params, query }) {
       const project = await access.project(caller, params, null);
