@@ -2,6 +2,8 @@
 import { appVerbs } from "./app.ts";
 import { clusterVerbs } from "./cluster.ts";
 import { consumerVerbs } from "./consumer.ts";
+import { deliveryVerbs } from "./delivery.ts";
+import { deliveryRecordVerbs } from "./delivery-record.ts";
 import { deploymentVerbs } from "./deployment.ts";
 import { environmentVerbs } from "./environment.ts";
 import { executionVerbs } from "./execution.ts";
@@ -13,13 +15,16 @@ import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
 import { redriveVerbs } from "./redrive.ts";
 import { reportVerbs } from "./report.ts";
+import { resumeVerbs } from "./resume.ts";
 import { runVerbs } from "./run.ts";
 import { runControlVerbs } from "./run-control.ts";
 import { runResultVerbs } from "./run-result.ts";
 import { scheduleVerbs } from "./schedule.ts";
+import { startVerbs } from "./start.ts";
 import { subscriptionVerbs } from "./subscription.ts";
 import { topicVerbs } from "./topic.ts";
 import { topicEndingVerbs } from "./topic-ending.ts";
+import { topicLaneVerbs } from "./topic-lane.ts";
 import { topicSubscriptionVerbs } from "./topic-subscription.ts";
 import { waitVerbs } from "./wait.ts";
 import { workflowVerbs } from "./workflow.ts";
@@ -40,6 +45,9 @@ export const coldVerbs = {
   ...membershipVerbs,
   ...notificationVerbs,
   ...fanOutVerbs,
+  ...topicLaneVerbs,
+  ...deliveryVerbs,
+  ...deliveryRecordVerbs,
   ...clusterVerbs,
   ...appVerbs,
   ...workflowVerbs,
@@ -47,6 +55,8 @@ export const coldVerbs = {
   ...runControlVerbs,
   ...runResultVerbs,
   ...waitVerbs,
+  ...startVerbs,
+  ...resumeVerbs,
   ...executionVerbs,
   ...reportVerbs,
 };

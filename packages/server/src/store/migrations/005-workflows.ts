@@ -39,8 +39,8 @@ CREATE TABLE wait (no {bigint} PRIMARY KEY, app_no integer NOT NULL, queue_no in
   run_no {bigint} NOT NULL, step_id {text} NOT NULL, created_at {bigint} NOT NULL);
 CREATE INDEX wait_key ON wait (app_no, queue_no, key, no);
 CREATE INDEX wait_run ON wait (run_no);
-CREATE TABLE resuming (app_no integer NOT NULL, queue_no integer NOT NULL, origin {bigint} NOT NULL, upto_no {bigint} NOT NULL,
-  until {bigint} NOT NULL, PRIMARY KEY (app_no, queue_no, origin));
+CREATE TABLE resuming (app_no integer NOT NULL, queue_no integer NOT NULL, seq {bigint} NOT NULL, upto_no {bigint} NOT NULL,
+  until {bigint} NOT NULL, PRIMARY KEY (app_no, queue_no, seq));
 CREATE TABLE kept_message (no {bigint} PRIMARY KEY, app_no integer NOT NULL, queue_no integer NOT NULL, key {text} NOT NULL,
   kept_at {bigint} NOT NULL, until {bigint} NOT NULL, message {bytes} NOT NULL);
 CREATE INDEX kept_message_key ON kept_message (app_no, queue_no, key, no);

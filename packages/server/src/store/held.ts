@@ -1,0 +1,33 @@
+/**
+ * Effects under a lease: a verb that does something for a message settles it in the same transaction. It asks first whether the lease
+ * holds, and if it is over by the end all is undone: so a message has its effect once, and is gone with it.
+ */
+import { Fault } from "@millrace/contract";
+import type { Tx } from "../db/db.ts";
+import type { SettleResult } from "./types.ts";
+
+/** A message under a lease. */
+export interface Held {
+  queueNo: number;
+  seq: number;
+  receipt: number;
+}
+
+/** Which of these leases hold, by message number. */
+export async function heldOf(tx: Tx, rows: readonly Held[]): Promise<Set<number>> {
+  if (rows.length === 0) return new Set();
+  const found = await tx.query<{ seq: number; queue_no: number; receipt: number }>(
+    `SELECT m.seq, m.queue_no, m.receipt FROM message AS m WHERE m.seq IN (${rows.map(({ seq }) => Number(seq)).join(", ")})
+       AND m.receipt IS NOT NULL AND m.due_at > :now`,
+    { now: tx.now },
+  );
+  const leases = new Map(found.map((row) => [row.seq, row]));
+  const held = rows.filter(({ seq, queueNo, receipt }) => leases.get(seq)?.queue_no === queueNo && leases.get(seq)?.receipt === receipt);
+  return new Set(held.map(({ seq }) => seq));
+}
+
+/** Throws `receipt_mismatch` unless every message was settled as asked: its lease ended while the transaction was under way. */
+export function demandSettled(results: readonly SettleResult[]): void {
+  if (results.some(({ result }) => result !== "acked" && result !== "extended"))
+    throw new Fault("receipt_mismatch", "a message's lease ended meanwhile");
+}
