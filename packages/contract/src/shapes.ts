@@ -258,12 +258,21 @@ export const key = z.object({
   secret: z.string().nullable(),
 });
 
+/** A number as a query has it: digits and nothing else, which is less than what JavaScript reads as a number. */
+export function digits(min: number, max: number) {
+  return z.preprocess((text, context) => {
+    if (typeof text !== "string") return text;
+    if (!/^\d{1,15}$/.test(text)) context.addIssue({ code: "custom", message: "a whole number, in digits" });
+    return Number(text);
+  }, z.int().min(min).max(max));
+}
+
 /** A3: `cursor` is opaque; `null` ends the list. */
 export function page<Name extends string, Item extends z.ZodType>(name: Name, item: Item) {
   const shape = { [name]: z.array(item), nextCursor: z.string().nullable() };
   return z.object(shape as { [key in Name]: z.ZodArray<Item> } & { nextCursor: z.ZodNullable<z.ZodString> });
 }
 export const paging = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(200).optional(),
+  limit: digits(1, 200).optional(),
   cursor: z.string().max(500).optional(),
 });

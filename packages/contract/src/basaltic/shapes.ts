@@ -19,7 +19,7 @@ export const topicName = z
   .refine((name) => !UUID.test(name), "not of a UUID's form");
 
 export const paging = z.object({
-  limit: z.coerce.number().int().min(1).max(200).optional(),
+  limit: s.digits(1, 200).optional(),
   marker: z.string().min(1).max(1000).optional(),
 });
 /** `marker` asks for the page after this one; `null` on the last. */

@@ -18,8 +18,8 @@ export const where = z.object({ environment });
 export const nothingElse = where.optional();
 
 export const paging = where.extend({
-  offset: z.coerce.number().int().min(0).max(100_000).optional(),
-  limit: z.coerce.number().int().min(1).max(200).optional(),
+  offset: s.digits(0, 100_000).optional(),
+  limit: s.digits(1, 200).optional(),
 });
 /** A page: the items, and how many there are in all. */
 export const list = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), total: z.int() });

@@ -120,6 +120,19 @@ describe("requests", () => {
     }
   });
 
+  it("A3: a limit in a query is written in digits, whatever else JavaScript reads as a number", async () => {
+    expect((await door.shop("/queues?limit=2")).status).toBe(200);
+    for (const limit of ["1e2", "0x10", "%201", "1.0", "+1", "-1", "", "Infinity", "1_0", "9".repeat(20)]) {
+      const answer = await door.shop(`/queues?limit=${limit}`);
+      expect([limit, answer.status, answer.json.error.message.slice(0, 48)]).toEqual([
+        limit,
+        400,
+        expect.stringMatching(/^limit: must be a whole number, in digits/),
+      ]);
+    }
+    expect((await door.shop("/queues?limit=201")).json.error.details).toMatchObject({ path: "limit", bound: "must be at most 200" });
+  });
+
   it("A2: __proto__ in a body is an unknown field and pollutes nothing", async () => {
     const answer = await door.shop("/queues", { raw: '{"name":"x","__proto__":{"type":"fifo"}}' });
     expect([answer.status, answer.json.error.details.path]).toEqual([400, "__proto__"]);
