@@ -41,7 +41,8 @@ export class ApiError extends MillraceError {
     retryAfterMs?: number;
     retryable?: boolean;
   }) {
-    super(given.message, given.retryable ?? (given.status === 429 || given.status === 503 || given.code === "idempotency_in_progress"));
+    const busy = (given.status === 429 && given.code !== "quota_exceeded") || given.status === 503;
+    super(given.message, given.retryable ?? (busy || given.code === "idempotency_in_progress"));
     this.name = "ApiError";
     this.status = given.status;
     this.code = given.code;

@@ -4,6 +4,8 @@ import { variable } from "./environment.ts";
 import { ConfigurationError } from "./errors.ts";
 import { createQueue, type Queue, type QueueContext, type QueueOptions } from "./queue.ts";
 import { platform, type Runtime } from "./runtime.ts";
+import type { Topic } from "./topics/topic.ts";
+import { createTopics, type Topics } from "./topics/topics.ts";
 import { createTransport } from "./transport.ts";
 
 /** Configuration of a client. What is not given comes from the environment. */
@@ -26,7 +28,8 @@ export interface MillraceOptions {
   runtime?: Partial<Runtime>;
 }
 
-function addressOf(given: string | undefined): string {
+/** The server's address without a slash at its end: given, `MILLRACE_URL`, or the local one. Throws `ConfigurationError` when it is no URL. */
+export function addressOf(given: string | undefined): string {
   const url = (given ?? variable("MILLRACE_URL") ?? "http://127.0.0.1:7400").replace(/\/+$/, "");
   try {
     if (/^https?:$/.test(new URL(url).protocol)) return url;
@@ -42,6 +45,8 @@ let contextOf: (client: Millrace) => QueueContext;
 /** A client of one server. Making one calls nothing. */
 export class Millrace {
   readonly #context: QueueContext;
+  /** The topics of the project. */
+  readonly topics: Topics;
   static {
     contextOf = (client) => client.#context;
   }
@@ -56,8 +61,10 @@ export class Millrace {
     let authorizer = missingAuthorizer;
     if (options.credentials !== undefined) authorizer = tokenAuthorizer(url, options.credentials, runtime);
     else if (apiKey !== undefined) authorizer = keyAuthorizer(apiKey);
+    const transport = createTransport({ url, authorizer, timeoutMs: options.timeoutMs ?? 30_000, maxRetries, runtime });
+    this.topics = createTopics({ transport, project, runtime });
     this.#context = {
-      transport: createTransport({ url, authorizer, timeoutMs: options.timeoutMs ?? 30_000, maxRetries, runtime }),
+      transport,
       queuesPath() {
         if (project === undefined) throw new ConfigurationError("No project. Set MILLRACE_PROJECT, or pass project to new Millrace({…}).");
         return `/applications/${encodeURIComponent(project)}/queues`;
@@ -71,6 +78,11 @@ export class Millrace {
   /** A queue by name. The type of its payloads comes from `validate`, or from you. */
   queue<T = unknown>(name: string, options: QueueOptions<T> = {}): Queue<T> {
     return createQueue(name, options, () => this.#context, this.#context.runtime);
+  }
+
+  /** A topic by name, id or CRN. */
+  topic(reference: string): Topic {
+    return this.topics.topic(reference);
   }
 }
 

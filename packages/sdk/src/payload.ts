@@ -18,7 +18,8 @@ export interface StandardSchema<T> {
 /** A function that answers the checked payload or throws, such as Zod's `Schema.parse`; or a schema. */
 export type Validate<T> = ((value: unknown) => T | Promise<T>) | StandardSchema<T>;
 
-async function check<T>(validate: Validate<T>, value: unknown): Promise<T> {
+/** The checked value. Rejects with whatever the validation says. */
+export async function check<T>(validate: Validate<T>, value: unknown): Promise<T> {
   // A schema may be callable as well (ArkType): its own interface is the one that says what failed.
   if (!("~standard" in validate)) return validate(value);
   const result = await validate["~standard"].validate(value);

@@ -14,10 +14,14 @@ export interface Call {
   path: string;
   query?: Readonly<Record<string, string | number | undefined>>;
   body?: unknown;
+  headers?: Readonly<Record<string, string>>;
   /** Makes a call that is not idempotent by nature so. */
   idempotencyKey?: string;
-  /** Whether an answer that never came may be asked for again; `refused` repeats only what the server turned away (429, 503). */
-  repeat: "always" | "refused";
+  /**
+   * Whether an answer that never came may be asked for again; `refused` repeats only what the server turned away (429, 503), `failed`
+   * also what any other 5xx answered.
+   */
+  repeat: "always" | "refused" | "failed";
   /** Added to the client's time limit, for calls that wait. */
   waitMs?: number;
   signal?: AbortSignal;
@@ -79,10 +83,13 @@ function errorOf(response: Response, text: string, now: number): ApiError {
 /** Whether a failed try may be followed by another, given how the call may be repeated. */
 function mayRepeat(error: unknown, call: Call): boolean {
   if (error instanceof ApiError) {
+    // A quota is not mended by waiting a little.
+    if (error.code === "quota_exceeded") return false;
     if (error.status === 429 || error.status === 503) return (error.retryAfterMs ?? 0) <= longestWaitMs;
-    return call.repeat === "always" && (error.status === 502 || error.status === 504 || error.code === "idempotency_in_progress");
+    if (call.repeat === "failed" && error.status >= 500) return true;
+    return call.repeat !== "refused" && (error.status === 502 || error.status === 504 || error.code === "idempotency_in_progress");
   }
-  return call.repeat === "always" && error instanceof MillraceError && error.retryable;
+  return call.repeat !== "refused" && error instanceof MillraceError && error.retryable;
 }
 
 /** Makes the transport of one client. */
@@ -106,6 +113,7 @@ export function createTransport({ url, authorizer, timeoutMs, maxRetries, runtim
         headers: {
           authorization,
           accept: "application/json",
+          ...call.headers,
           ...(call.body === undefined ? {} : { "content-type": "application/json" }),
           ...(call.idempotencyKey === undefined ? {} : { "idempotency-key": call.idempotencyKey }),
         },

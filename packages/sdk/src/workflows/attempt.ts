@@ -1,0 +1,85 @@
+/** One try of a step's function: its time limit, and the record of how it ended. Whatever the function does, the outcome is a record. */
+import type { StepRecord } from "@millrace/contract/wire";
+import type { Runtime } from "../runtime.ts";
+import { recordOf } from "./errors.ts";
+import { judge, type RetryPolicy } from "./retry.ts";
+import { encodeValue } from "./value.ts";
+
+/** What a step's function is given. */
+export interface StepContext {
+  /** The step's id: its name, with `#n` for repeats. */
+  stepId: string;
+  /** 1 for the first try. */
+  attempt: number;
+  /** Aborted when the try is over its time, or the execution is lost. */
+  signal: AbortSignal;
+}
+
+/** A try that took longer than its step's `timeout`. It counts as failed and is tried again like any other. */
+export class StepTimeoutError extends Error {
+  constructor(stepId: string, seconds: number) {
+    super(`step ${stepId} took longer than ${seconds} s`);
+    this.name = "StepTimeoutError";
+  }
+}
+
+/** What every try of one step has in common. */
+export interface Trial {
+  id: string;
+  type: "run" | "send";
+  policy: RetryPolicy;
+  timeoutSeconds: number | undefined;
+  work(context: StepContext): unknown;
+}
+
+/** How tries are made: time, and who else has to know that one is under way. */
+export interface Bench {
+  runtime: Pick<Runtime, "wait">;
+  /** Aborted when the execution is over. */
+  signal: AbortSignal;
+  /** The server's present, as well as it is known. */
+  now(): number;
+  /** Around every function of a step. */
+  during<T>(work: Promise<T>): Promise<T>;
+}
+
+const maxResultBytes = 262_144;
+
+/** The outcome of `work`, or a rejection once `seconds` have passed. */
+async function inTime({ id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
+  const over = new AbortController();
+  const stop = (): void => over.abort(bench.signal.reason);
+  bench.signal.addEventListener("abort", stop, { once: true });
+  if (bench.signal.aborted) stop();
+  const settled = new AbortController();
+  try {
+    const result = (async () => work({ stepId: id, attempt, signal: over.signal }))();
+    if (timeoutSeconds === undefined) return await result;
+    const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
+      if (settled.signal.aborted) return undefined;
+      const error = new StepTimeoutError(id, timeoutSeconds);
+      over.abort(error);
+      throw error;
+    });
+    return await Promise.race([result, late.then(() => result)]);
+  } finally {
+    settled.abort();
+    bench.signal.removeEventListener("abort", stop);
+  }
+}
+
+/** Makes try `attempt` (from 1). Never rejects. */
+export async function tryStep(trial: Trial, attempt: number, bench: Bench): Promise<StepRecord> {
+  const { id, type } = trial;
+  const startedAt = bench.now();
+  try {
+    const value = await bench.during(inTime(trial, attempt, bench));
+    const result = encodeValue(value, `the result of step ${id}`, maxResultBytes);
+    return { id, type, status: "completed", attempt, startedAt, ...(result === undefined ? {} : { result }) };
+  } catch (thrown) {
+    const error = recordOf(thrown);
+    const verdict = judge(thrown, attempt, trial.policy);
+    if (!verdict.again) return { id, type, status: "failed", attempt, startedAt, error };
+    return { id, type, status: "retrying", attempt: verdict.spent ? attempt : attempt - 1, startedAt, error, delayMs: verdict.delayMs };
+  }
+}

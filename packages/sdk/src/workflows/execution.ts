@@ -1,0 +1,293 @@
+/**
+ * One execution of a run: the replay core, which knows no transport. It calls the workflow's function and answers its steps, first those
+ * of the journal, in the order in which the code once learned of them and one at a time, then new ones. Invariant: nothing is carried
+ * out before every recorded step was reached, and no code after a step runs before that step is recorded.
+ */
+import type { BlockedCode, ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
+import { CancelledError, cancelledCode, recordOf, StepError } from "./errors.ts";
+import { named, openJournal } from "./journal.ts";
+import { decodeValue, encodeValue } from "./value.ts";
+
+/** What to do about a step that no journal knows. */
+export type Plan =
+  /** Carried out here: try `attempt` (from 1). Never rejects. */
+  | { kind: "work"; perform(attempt: number): Promise<StepRecord> }
+  /** Ended by the server. With `eager` its record is sent at once, for the server may have the end already. */
+  | { kind: "pending"; record: StepRecord; eager: boolean };
+
+/** Brings the code to a step: its outcome, now or in a later execution. Ids are given out in the order of these calls. */
+export type Reach = (type: StepType, name: string, plan: (id: string) => Plan) => Promise<unknown>;
+
+/** What an execution begins with. */
+export interface Opening {
+  attempt: number;
+  cancelled: boolean;
+  /** By the server's clock: what `retryAt` and `until` are held against. */
+  now: number;
+  steps: readonly JournalStep[];
+}
+
+/** What an execution needs of the world. */
+export interface Host {
+  /** Makes records durable, in order; answers the entries of sleeps, waits and children. Rejects with `ExecutionOver`. */
+  record(records: readonly StepRecord[]): Promise<readonly JournalStep[]>;
+  /** Lets the code run until it waits. */
+  turn(): Promise<void>;
+  /** Resolves after `ms`, or as soon as `signal` is aborted. */
+  wait(ms: number, signal?: AbortSignal): Promise<void>;
+  /** As `wait`, for the patience with code that is busy with something that is no step. */
+  patience(ms: number, signal?: AbortSignal): Promise<void>;
+  /** The longest pause before a retry that is waited for here instead of giving the run back, in milliseconds. */
+  lingerMs: number;
+  /** No step may begin any more: the lease is nearly over, the run was cancelled, the worker stops. */
+  closing(): boolean;
+  /** Aborted when the execution is lost: nobody wants its answer. */
+  signal: AbortSignal;
+}
+
+/** The execution can't go on. With an answer it ends so; without, the server has ended it already. */
+export class ExecutionOver extends Error {
+  readonly answer: ExecutionAnswer | undefined;
+  constructor(message: string, answer?: ExecutionAnswer) {
+    super(message);
+    this.name = "ExecutionOver";
+    this.answer = answer;
+  }
+}
+
+/** An answer that stops the run until its code is mended. */
+export const blocked = (code: BlockedCode, message: string): ExecutionAnswer => ({ status: "blocked", reason: { code, message } });
+
+interface Step {
+  id: string;
+  type: StepType;
+  plan: Plan;
+  /** Tries that ended. */
+  attempt: number;
+  /** Before the next try, in milliseconds. */
+  pauseMs: number;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** Steps of one run that are carried out at the same time. */
+const maxActive = 100;
+/** How long the code may be busy with something that is no step before it counts as waiting. */
+const settleMs = 5;
+/** As `settleMs`, before it is told that it lacks a recorded step. */
+const graceMs = 1000;
+const maxOutputBytes = 4 * 1024 * 1024;
+
+const isCancelled = ({ status, error }: JournalStep): boolean => status === "cancelled" || error?.code === cancelledCode;
+
+/** Runs `body` against the journal until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
+export async function execute(
+  opening: Opening,
+  body: (reach: Reach) => Promise<unknown>,
+  host: Host,
+): Promise<ExecutionAnswer | undefined> {
+  const journal = openJournal(opening.steps);
+  // What a retried run kept of earlier attempts may be more than this attempt comes to.
+  const lenient = opening.attempt > 1;
+  const names = new Map<string, number>();
+  const open = new Map<string, Step>();
+  let fresh: Step[] = [];
+  const blockedOn = new Set<string>();
+  let unsent: StepRecord[] = [];
+  let active = 0;
+  let lingering = 0;
+  let pauses = 0;
+  let activity = 0;
+  let over: { answer: ExecutionAnswer | undefined } | undefined;
+  let outcome: { answer: ExecutionAnswer } | undefined;
+  const done = new AbortController();
+
+  let wake: (() => void) | undefined;
+  const poke = (): void => {
+    activity += 1;
+    wake?.();
+  };
+  const poked = async (since: number): Promise<void> => {
+    if (activity !== since || host.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  };
+  const end = (answer: ExecutionAnswer | undefined): void => {
+    over ??= { answer };
+    poke();
+  };
+
+  const reach: Reach = (type, name, plan) => {
+    const count = (names.get(name) ?? 0) + 1;
+    names.set(name, count);
+    const id = count === 1 ? name : `${name}#${count}`;
+    const known = journal.find(id);
+    if (known !== undefined && known.type !== type) {
+      end(blocked("nondeterminism", `the journal has ${named(known)} where the code has ${named({ id, type })}`));
+    }
+    const promise = new Promise<unknown>((resolve, reject) => {
+      if (over !== undefined) return;
+      journal.reach(id);
+      const pauseMs = (known?.retryAt ?? 0) - opening.now;
+      const step = { id, type, plan: plan(id), attempt: known?.attempt ?? 0, pauseMs, resolve, reject };
+      open.set(id, step);
+      if (known === undefined || known.status === "pending" || known.status === "retrying") fresh.push(step);
+      poke();
+    });
+    // A step that nobody awaits must not take the process with it.
+    promise.catch(() => {});
+    return promise;
+  };
+
+  /** Tells the code how a step ended. */
+  const tell = (entry: JournalStep): void => {
+    journal.told(entry);
+    const step = open.get(entry.id);
+    open.delete(entry.id);
+    blockedOn.delete(entry.id);
+    if (isCancelled(entry)) step?.reject(new CancelledError(entry.error?.message));
+    else if (entry.status === "failed") step?.reject(new StepError(entry.id, entry.error ?? { name: "Error", message: "failed" }));
+    else step?.resolve(decodeValue(entry.result));
+  };
+
+  /** Records, and takes in what the server says of pending steps. */
+  const record = async (records: readonly StepRecord[]): Promise<void> => {
+    active += 1;
+    try {
+      for (const entry of await host.record(records)) {
+        if (!open.has(entry.id)) continue;
+        if (entry.status !== "pending") journal.ended(entry);
+        else askWhenDue(entry.id, (entry.until ?? Number.POSITIVE_INFINITY) - opening.now);
+      }
+    } catch (error) {
+      end(error instanceof ExecutionOver ? error.answer : { status: "suspended", again: true });
+    } finally {
+      active -= 1;
+      poke();
+    }
+  };
+
+  /** While other steps keep the execution alive, a sleep that is over is asked for. */
+  const askWhenDue = (id: string, ms: number): void => {
+    if (!Number.isFinite(ms)) return;
+    void host.wait(Math.max(0, ms), done.signal).then(() => {
+      const step = open.get(id);
+      if (over === undefined && active > 0 && step?.plan.kind === "pending" && !done.signal.aborted) void record([step.plan.record]);
+    });
+  };
+
+  /** Carries a step out once and records what came of it. */
+  const work = async (step: Step, perform: (attempt: number) => Promise<StepRecord>): Promise<void> => {
+    active += 1;
+    const made = await perform(step.attempt + 1);
+    active -= 1;
+    if (over !== undefined) return;
+    await record([made]);
+    if (over !== undefined) return;
+    if (made.status === "retrying") {
+      step.attempt = made.attempt;
+      step.pauseMs = made.delayMs;
+      fresh.push(step);
+    } else journal.ended(made as JournalStep);
+    poke();
+  };
+
+  const pause = (step: Step): void => {
+    const near = step.pauseMs <= host.lingerMs;
+    pauses += 1;
+    if (near) lingering += 1;
+    void host.wait(step.pauseMs, done.signal).then(() => {
+      pauses -= 1;
+      if (near) lingering -= 1;
+      step.pauseMs = 0;
+      fresh.push(step);
+      poke();
+    });
+  };
+
+  /** Begins what the code has come to since, once everything recorded was reached. */
+  const begin = (): void => {
+    const cancelling = opening.cancelled && !journal.knowsCancelled(isCancelled);
+    const held: Step[] = [];
+    for (const step of fresh) {
+      const { id, type, plan } = step;
+      if (plan.kind === "pending") {
+        const known = journal.find(id);
+        blockedOn.add(id);
+        if (known !== undefined) askWhenDue(id, (known.until ?? Number.POSITIVE_INFINITY) - opening.now);
+        else if (plan.eager || opening.cancelled) void record([plan.record]);
+        else unsent.push(plan.record);
+      } else if (cancelling && (type === "run" || type === "send")) {
+        const error = { code: cancelledCode, name: "CancelledError", message: "the run was cancelled" };
+        void work(step, async (attempt) => ({ id, type, status: "failed", attempt, error }));
+      } else if (step.pauseMs > 0) pause(step);
+      else if (host.closing() || active >= maxActive) held.push(step);
+      else void work(step, plan.perform);
+    }
+    fresh = held;
+    if (active > 0 && unsent.length > 0) {
+      const records = unsent;
+      unsent = [];
+      void record(records);
+    }
+  };
+
+  /** The journal has a step that the code did not come to: it may still be on its way, or gone. */
+  const lacks = async (missing: JournalStep, since: number): Promise<void> => {
+    const attempted = fresh[0] ?? open.values().next().value;
+    if (outcome === undefined) {
+      if (attempted === undefined) return poked(since);
+      await host.patience(graceMs, host.signal);
+      if (activity !== since) return;
+    }
+    const instead = outcome === undefined ? named(attempted as Step) : "the end of the function";
+    end(blocked("nondeterminism", `the journal has ${named(missing)}, which the code did not come to; it came to ${instead}`));
+  };
+
+  void body(reach).then(
+    (value) => {
+      try {
+        outcome = { answer: { status: "completed", output: encodeValue(value, "the run's output", maxOutputBytes) } };
+      } catch (error) {
+        outcome = { answer: { status: "failed", error: recordOf(error) } };
+      }
+      poke();
+    },
+    (thrown: unknown) => {
+      const error = recordOf(thrown);
+      outcome = { answer: { status: opening.cancelled && thrown instanceof CancelledError ? "cancelled" : "failed", error } };
+      poke();
+    },
+  );
+  const lost = () => end(undefined);
+  host.signal.addEventListener("abort", lost, { once: true });
+  if (host.signal.aborted) lost();
+
+  while (over === undefined) {
+    const since = activity;
+    await host.turn();
+    if (over !== undefined) break;
+    const next = outcome === undefined ? journal.next(lenient) : undefined;
+    if (next !== undefined && open.has(next.id)) {
+      tell(next);
+      continue;
+    }
+    if (activity !== since) continue;
+    const missing = lenient ? undefined : journal.missing();
+    if (missing !== undefined) await lacks(missing, since);
+    else if (outcome !== undefined) end(outcome.answer);
+    else {
+      begin();
+      if (active > 0 || lingering > 0 || (blockedOn.size === 0 && pauses === 0 && fresh.length === 0)) await poked(since);
+      else {
+        // What waits for something of its own, for a little, comes to its next step before the run is given back.
+        await host.patience(settleMs, host.signal);
+        if (activity === since) end({ status: "suspended", ...(fresh.length > 0 ? { again: true } : {}), steps: unsent });
+      }
+    }
+  }
+  host.signal.removeEventListener("abort", lost);
+  done.abort();
+  return over.answer;
+}
