@@ -15,15 +15,20 @@ export function variable(name: string): string | undefined {
   }
 }
 
+/** A list with commas between. */
+const listed = (text: string): string[] =>
+  text
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
+
 /** The secrets that deliveries may be signed with: `MILLRACE_QUEUE_SIGNING_SECRET` (several with commas), else `GIGADRIVE_QUEUE_SIGNING_SECRET`. */
 export function signingSecrets(): string[] {
   const own = variable("MILLRACE_QUEUE_SIGNING_SECRET");
-  if (own !== undefined) {
-    return own
-      .split(",")
-      .map((secret) => secret.trim())
-      .filter((secret) => secret !== "");
-  }
+  if (own !== undefined) return listed(own);
   const other = variable("GIGADRIVE_QUEUE_SIGNING_SECRET");
   return other === undefined ? [] : [other];
 }
+
+/** The secrets of topic subscriptions: `MILLRACE_NOTIFICATION_SECRET`, several with commas. */
+export const notificationSecrets = (): string[] => listed(variable("MILLRACE_NOTIFICATION_SECRET") ?? "");

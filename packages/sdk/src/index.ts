@@ -36,4 +36,18 @@ export {
 } from "./signature.ts";
 export type { Confirmation, NotificationAttribute, ReceivedNotification } from "./topics/delivery.ts";
 export { type NotificationHandlerOptions, notificationHandler, type SecretOf } from "./topics/notification-handler.ts";
+export type { BatchNotification, PublishOptions } from "./topics/publish.ts";
+export type {
+  DeliveryError,
+  DeliveryInfo,
+  NotificationInfo,
+  PublishedNotification,
+  RefusedNotification,
+  RetryPolicyInfo,
+  TopicInfo,
+  TopicSubscriptionInfo,
+} from "./topics/records.ts";
 export { type SeenNotifications, seenInMemory } from "./topics/seen.ts";
+export type { RetryPolicy, TopicSettings, TopicSubscriptionSettings } from "./topics/settings.ts";
+export type { Topic, TopicEndpoint, TopicSubscription } from "./topics/topic.ts";
+export type { Topics } from "./topics/topics.ts";

@@ -2,7 +2,7 @@
  * A topic's webhook as a function from `Request` to `Response` (T6 to T8, T11). Nothing of a request is believed before its signature was
  * checked, a notification that was handled is acknowledged without being handled again, and whatever happens is an answer.
  */
-import { variable } from "../environment.ts";
+import { notificationSecrets } from "../environment.ts";
 import type { PushHandler } from "../handler.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { maxBodyBytes, readBody, refuse } from "../request-body.ts";
@@ -34,14 +34,6 @@ export interface NotificationHandlerOptions {
 /** How long opening a confirmation's URL may take. */
 const confirmMs = 10_000;
 
-function secretsFromEnvironment(): string[] {
-  const given = variable("MILLRACE_NOTIFICATION_SECRET") ?? "";
-  return given
-    .split(",")
-    .map((secret) => secret.trim())
-    .filter((secret) => secret !== "");
-}
-
 /** The answer that makes the server do what an outcome says (T11): 2xx acknowledges, 422 is final, 500 is retried. */
 function answerOf(outcome: Outcome): Response {
   switch (outcome.kind) {
@@ -70,7 +62,7 @@ export function notificationHandler(options: NotificationHandlerOptions): PushHa
   /** The body of a genuine request, or the refusal. */
   const admit = async (request: Request): Promise<Uint8Array | Response> => {
     const subscriptionId = request.headers.get("x-basaltic-subscription-id") ?? "";
-    const given = options.secret ?? secretsFromEnvironment();
+    const given = options.secret ?? notificationSecrets();
     const secret = (typeof given === "function" ? await given(subscriptionId) : given) ?? [];
     if (secret.length === 0) {
       console.error(
