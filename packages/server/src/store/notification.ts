@@ -37,6 +37,8 @@ export interface Notification {
   messageId: string;
   topicNo: number;
   version: number;
+  /** How many members the topic had at that version. */
+  members: number;
   walked: number;
   acceptedAt: number;
   groupId: string | null;
@@ -71,6 +73,7 @@ export function notificationOf(row: Row): Notification {
     messageId: messageId(Number(row.accepted_at), Number(row.no)),
     topicNo: Number(row.topic_no),
     version: Number(row.version),
+    members: Number(row.members),
     walked: Number(row.walked),
     acceptedAt: Number(row.accepted_at),
     groupId: row.message_group as string | null,

@@ -2,7 +2,7 @@
 import type { Statement } from "../db/db.ts";
 
 /** What a fan-out and its deliveries need of a notification. */
-const CONTENT = `n.no, n.topic_no, n.version, n.walked, n.accepted_at, n.message_group, n.subject, n.attributes, n.structure,
+const CONTENT = `n.no, n.topic_no, n.version, n.members, n.walked, n.accepted_at, n.message_group, n.subject, n.attributes, n.structure,
   n.traceparent, n.message`;
 
 /** The statements by name. */
@@ -80,6 +80,11 @@ export const topicStatements = {
     },
     into: "delivery (no, notification_no, subscription_no, state, attempts, message_no, created_at, next_attempt_at, delivered_at, ended_at)",
     values: ":no, :notification, :subscription, :state, :attempts, :message, $now, :next, :delivered, :ended",
+  },
+  "delivery.held": {
+    kind: "select",
+    params: { seq: "bigint", q: "int", receipt: "bigint" },
+    select: "SELECT m.seq FROM message AS m WHERE m.seq = :seq AND m.queue_no = :q AND m.receipt = :receipt AND m.due_at > $now LIMIT 1",
   },
   "delivery.settle": {
     kind: "write",

@@ -10,6 +10,7 @@ import { executionVerbs } from "./execution.ts";
 import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
 import { membershipVerbs } from "./membership.ts";
+import { laneChangeVerbs } from "./lane-change.ts";
 import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
@@ -49,6 +50,7 @@ export const coldVerbs = {
   ...deliveryVerbs,
   ...deliveryRecordVerbs,
   ...clusterVerbs,
+  ...laneChangeVerbs,
   ...appVerbs,
   ...workflowVerbs,
   ...runVerbs,
