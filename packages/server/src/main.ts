@@ -4,11 +4,15 @@
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "./clock.ts";
+import { followChanges } from "./cluster/changes.ts";
+import { createNode } from "./cluster/node.ts";
+import { ownsEverything } from "./cluster/ownership.ts";
 import { type Config, egressPolicy } from "./config.ts";
 import { createConsumers } from "./consumer/consumer.ts";
 import { createAttempt } from "./delivery/attempt.ts";
@@ -19,6 +23,7 @@ import { createPressure } from "./delivery/pressure.ts";
 import { createDeployments } from "./deployment/deployment.ts";
 import { createEnvironments } from "./deployment/environment.ts";
 import { createApp } from "./http/app.ts";
+import { basalticHandlers } from "./http/basaltic/handlers.ts";
 import { closeApp } from "./http/close.ts";
 import { addDevClock } from "./http/dev-clock.ts";
 import { messageHandlers } from "./http/ezgh/messages.ts";
@@ -39,6 +44,7 @@ import { createSchedules, scheduleChore } from "./schedule/schedule.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { createSubscriptions } from "./subscription/subscription.ts";
+import { createTopicRoom } from "./topic/room.ts";
 import { version } from "./version.ts";
 
 const MiB = 1024 * 1024;
@@ -50,8 +56,8 @@ export interface ServerOptions {
   /** What must be there at a first start: an organization, a project in it, and a key that may do everything. */
   install: { organization: string; project: string; key: { name: string; text?: string } };
   clock?: VirtualClock;
-  /** Whether `POST /dev/clock/advance` moves the clock. */
-  virtualClock?: boolean;
+  /** Given, `POST /dev/clock/advance` moves the clock, and every new offset is told here before it is in force. */
+  virtualClock?: ((offsetMs: number) => void) | undefined;
   /** The name service and certificate authorities of deliveries; the machine's unless given. */
   resolve?: Resolve;
   ca?: readonly string[];
@@ -85,13 +91,29 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
     const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
     const attempt = meterAttempts(attempts, registry);
+    const node = onSqlite
+      ? null
+      : createNode({
+          store,
+          clock: createClock(),
+          monotonic: () => performance.now(),
+          id: uuidv7(),
+          name: `${hostname()}:${config.port === 0 ? process.pid : config.port}`,
+          version,
+          log: logger,
+        });
+    const ownership = node ?? ownsEverything;
+    const changes = followChanges({ store, clock: createClock(), log: logger });
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
+    let url = "";
+    const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => config.publicUrl ?? url });
     const housekeeping = createHousekeeping({
       clock,
-      chores: [...room.chores, scheduleChore(store)],
+      chores: [...room.chores, ...topicRoom.chores, scheduleChore(store)],
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
+    topicRoom.onWork((chore) => housekeeping.nudge(chore));
     const schedules = createSchedules({
       store,
       maxMessageBytes: config.messageSizeLimitBytes,
@@ -114,6 +136,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       version,
       log: logger,
       recordAttempts: config.recordAttempts,
+      ownership,
+      changes,
     });
     const served = (environmentNo: number): Promise<void> => consumers.served(environmentNo);
     const environments = createEnvironments({ store, vault, served });
@@ -129,6 +153,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       environments,
       version,
       log: logger,
+      ownership,
     });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     const authenticator = createAuthenticator({
@@ -144,22 +169,36 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
+      ...basalticHandlers({ access, ...room, ...topicRoom, region: config.region }),
       ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     };
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
-    const app = createApp({ handlers, authenticator, vault, clock, load, registry, logger, ready: () => answers(store) });
-    if (options.virtualClock === true) addDevClock(app, clock);
+    const app = createApp({
+      handlers,
+      authenticator,
+      vault,
+      clock,
+      load,
+      registry,
+      logger,
+      ready: () => answers(store),
+      links: topicRoom.topicSubscriptions,
+    });
+    if (options.virtualClock !== undefined) addDevClock(app, clock, options.virtualClock);
 
     const { apiKey } = await ensureInstallation(store, { ...options.install, newId: uuidv7, random });
     await subscriptions.start();
     await consumers.start();
-    const url = await app.listen({ host: config.host, port: config.port });
+    url = await app.listen({ host: config.host, port: config.port });
+    // Not before: a start that fails must take no work from those that run.
+    await node?.start();
     logger.info({ url, version, engine: store.engine }, "the server listens");
 
     let closing: Promise<void> | undefined;
     const close = async (graceMs: number): Promise<void> => {
       room.close();
-      await Promise.all([subscriptions.stop(graceMs), consumers.stop(graceMs), closeApp(app, graceMs)]);
+      changes.close();
+      await Promise.all([node?.leave(), subscriptions.stop(graceMs), consumers.stop(graceMs), closeApp(app, graceMs)]);
       pressure.close();
       attempts.close();
       load.close();

@@ -15,8 +15,6 @@ const BEAT_MS = 1_000;
 export const LEASE_MS = 10_000;
 /** The node itself stops so much earlier: clocks run at slightly different speeds. */
 const MARGIN_MS = 500;
-/** How long a slot that is given away waits for its lanes to come to rest. */
-const REST_MS = 1_000;
 
 export interface NodeDeps {
   store: Store;
@@ -33,7 +31,7 @@ export interface NodeDeps {
 }
 
 export interface Node extends Ownership {
-  /** Beats for the first time and takes its share; rejects when the database can't be reached. */
+  /** Beats for the first time and takes its share. Never rejects: it goes on trying. */
   start(): Promise<void>;
   /** Owns nothing any more and tells the others, who take over at once. Never rejects. */
   leave(): Promise<void>;
@@ -43,7 +41,7 @@ export interface Node extends Ownership {
 
 /** Makes a node; nothing happens before its start. */
 export function createNode({ store, clock, monotonic, id, name, version, log }: NodeDeps): Node {
-  const listeners = new Set<(slots: ReadonlySet<number>) => void | Promise<void>>();
+  const listeners = new Set<(slots: ReadonlySet<number>) => void>();
   let terms = new Map<number, Fence>();
   let leaving: number | null = null;
   let ownedUntil = Number.NEGATIVE_INFINITY;
@@ -57,11 +55,8 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
   let stopListening: () => void = () => {};
 
   const owns = (): boolean => monotonic() < ownedUntil;
-  const tell = async (slots: ReadonlySet<number>): Promise<void> => {
-    if (slots.size === 0) return;
-    const told = [...listeners].map(async (listener) => listener(slots));
-    for (const each of await Promise.allSettled(told))
-      if (each.status === "rejected") log.warn({ err: each.reason }, "a change of owned work could not be put in force");
+  const tell = (slots: ReadonlySet<number>): void => {
+    if (slots.size > 0) for (const listener of listeners) listener(slots);
   };
   const patience = (at: number): number => {
     if (beatenAt !== undefined && at - beatenAt > LEASE_MS) silence = { since: beatenAt, forgivenUntil: at + LEASE_MS };
@@ -86,7 +81,7 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
     const before = terms;
     terms = new Map(slots.map(({ no, token }) => [no, before.get(no)?.token === token ? (before.get(no) as Fence) : { slot: no, token }]));
     const changed = new Set([...before.keys(), ...terms.keys()].filter((no) => lapsed || before.get(no) !== terms.get(no)));
-    void tell(changed);
+    tell(changed);
     if (give !== null && leaving === null) void handOver(give.no, give.to);
   };
   const beat = (): Promise<void> => {
@@ -110,18 +105,14 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
     const term = terms.get(no);
     if (term === undefined) return;
     leaving = no;
-    let cancel: Cancel = () => {};
-    const late = new Promise<void>((resolve) => {
-      cancel = clock.after(REST_MS, resolve);
-    });
-    await Promise.race([tell(new Set([no])), late]);
-    cancel();
+    // The lanes start nothing more; what they have open the next owner counts.
+    tell(new Set([no]));
     // What fails here is still this node's, and is given away after another beat.
     const given = stopped || (await store.run("giveSlot", id, no, term.token, to).catch(() => false));
     if (given) terms.delete(no);
     leaving = null;
     if (given && !stopped) await beat().catch(() => {});
-    else await tell(new Set([no]));
+    else tell(new Set([no]));
   };
 
   return {
@@ -135,7 +126,7 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
       return () => listeners.delete(listener);
     },
     async start() {
-      await beat();
+      await beat().catch(() => {});
       stopListening = store.onReady((no) => {
         if (no === CLUSTER_NO && !stopped) void beat().catch(() => {});
       });
@@ -148,7 +139,7 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
       const all = new Set(terms.keys());
       terms.clear();
       // The lanes give back what they hold ready while the slots pass on: the next owner counts what is left.
-      void tell(all);
+      tell(all);
       await beating?.catch(() => {});
       await store
         .run("leaveCluster", id)

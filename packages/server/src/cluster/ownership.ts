@@ -8,11 +8,8 @@ import type { Fence } from "../store/types.ts";
 export interface Ownership {
   /** The fence under which this node may work on `key` now; `null` while another node owns it, or nobody. */
   fence(key: string): Fence | null;
-  /**
-   * Told of slots that were won or are about to be left; `fence` already answers so. A slot goes to the next node once every listener
-   * has resolved, or a moment later. Answers the unsubscribe function.
-   */
-  onChange(listener: (slots: ReadonlySet<number>) => void | Promise<void>): () => void;
+  /** Told of slots that were won or left; `fence` already answers so. A listener must not throw. Answers the unsubscribe function. */
+  onChange(listener: (slots: ReadonlySet<number>) => void): () => void;
 }
 
 /** The fence of a node that shares its database with nobody: nothing checks it. */

@@ -6,7 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Tenure } from "../delivery/tenure.ts";
 import type { Store } from "../store/store.ts";
-import { type Ownership, UNFENCED } from "./ownership.ts";
+import { type Ownership, ownsEverything } from "./ownership.ts";
 
 /** How often what was inherited is counted anew while there is any. */
 const LOOK_MS = 250;
@@ -26,8 +26,9 @@ export interface LaneTenure {
   failing: () => Promise<boolean>;
 }
 
-/** Makes the turns of a lane. */
-export function createTenure({ ownership, store, clock, queueNo, requests, failing }: LaneTenure): Tenure {
+/** Makes the turns of a lane; `undefined` for a node that owns everything for good. */
+export function createTenure({ ownership, store, clock, queueNo, requests, failing }: LaneTenure): Tenure | undefined {
+  if (ownership === ownsEverything) return undefined;
   const key = laneKey(queueNo);
   let inherited = 0;
   let round = 0;
@@ -57,7 +58,7 @@ export function createTenure({ ownership, store, clock, queueNo, requests, faili
     async begin() {
       const own = ++round;
       inherited = 0;
-      if (ownership.fence(key) !== UNFENCED) watch(own, await count(own, null));
+      watch(own, await count(own, null));
       return { failing: await failing() };
     },
   };

@@ -3,6 +3,9 @@
  * first and then put in force here, before it is answered; other nodes hear of it within a second.
  */
 import type { Cancel, Clock } from "../clock.ts";
+import { type Ownership, ownsEverything } from "../cluster/ownership.ts";
+import { slotOf } from "../cluster/slots.ts";
+import { laneKey } from "../cluster/tenure.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { Lane } from "../delivery/lane.ts";
 import type { Environments } from "../deployment/environment.ts";
@@ -17,7 +20,7 @@ const PAGE = 500;
 const LOOK_MS = 500;
 const NET_MS = 20_000;
 
-export interface ConsumerDeps extends Omit<LaneDeps, "random"> {
+export interface ConsumerDeps extends Omit<LaneDeps, "random" | "ownership"> {
   clock: Clock;
   vault: Vault;
   dispatcher: Dispatcher;
@@ -26,6 +29,8 @@ export interface ConsumerDeps extends Omit<LaneDeps, "random"> {
   /** Knows the environments' secrets. */
   environments: Pick<Environments, "ensureSecret">;
   random?: () => number;
+  /** Which lanes are this node's; a node alone needs none. */
+  ownership?: Ownership;
 }
 
 export interface Consumers {
@@ -53,8 +58,8 @@ interface Running {
 
 /** Makes the lanes of one server. */
 export function createConsumers(deps: ConsumerDeps): Consumers {
-  const { store, clock, log, dispatcher, environments } = deps;
-  const laneDeps: LaneDeps = { ...deps, random: deps.random ?? Math.random };
+  const { store, clock, log, dispatcher, environments, ownership = ownsEverything } = deps;
+  const laneDeps: LaneDeps = { ...deps, ownership, random: deps.random ?? Math.random };
   const running = new Map<number, Running>();
   const environment = new Map<number, Serving>();
   const stops: (() => void)[] = [];
@@ -152,6 +157,10 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
     if (stopped) cancel();
     else timers.add(cancel);
   };
+  /** Lanes of slots that were won or left: they look for work, or give back what they hold ready. */
+  const moved = (slots: ReadonlySet<number>): void => {
+    for (const [queueNo, { lane }] of running) if (slots.has(slotOf(laneKey(queueNo)))) lane.wake();
+  };
   const look = async (): Promise<void> => {
     if ((await store.run("servingVersion")) !== version) await inTurn(readAll);
   };
@@ -166,6 +175,7 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
         deps.directory.onChange((queueNo) => {
           refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
         }),
+        ownership.onChange(moved),
       );
       await inTurn(readAll);
       if (store.engine === "postgres") {

@@ -5,6 +5,8 @@
  */
 import { createHash } from "node:crypto";
 import { gigadriveMessage, type Reading } from "@millrace/contract/wire";
+import type { Ownership } from "../cluster/ownership.ts";
+import { createTenure } from "../cluster/tenure.ts";
 import {
   createEndpointLane,
   type Deliveries,
@@ -25,6 +27,8 @@ import type { Serving } from "./serving.ts";
 /** What deliveries need from outside. */
 export interface LaneDeps extends EndpointLaneDeps {
   store: Store;
+  /** Which lanes are this node's. */
+  ownership: Ownership;
   /** Numbers in [0, 1), for jitter. */
   random: () => number;
   version: string;
@@ -53,10 +57,10 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     label,
     active: () => !gone && !settings.paused && serving.current !== null,
 
-    async claim(n, lease) {
+    async claim(n, lease, fence) {
       serving.key();
       const { retentionMs } = settings;
-      const { batches, nextInMs } = await store.claim({ queueNo, batchSize: 1, batches: n, leaseMs: lease });
+      const { batches, nextInMs } = await store.claim({ queueNo, batchSize: 1, batches: n, leaseMs: lease, fence });
       return { loads: batches.flat(), nextInMs, lagMs: lagMs(batches[0]?.[0], retentionMs, lease) };
     },
 
@@ -108,7 +112,15 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     },
   };
 
-  const lane = createEndpointLane(deps, { terms: terms(), failing: first.failing }, deliveries);
+  const tenure = createTenure({
+    ownership: deps.ownership,
+    store,
+    clock,
+    queueNo,
+    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs }),
+    failing: async () => (await store.run("loadConsumer", queueNo))?.failing ?? false,
+  });
+  const lane = createEndpointLane(deps, { terms: terms(), failing: first.failing, tenure }, deliveries);
   return {
     ...lane,
     set(row) {

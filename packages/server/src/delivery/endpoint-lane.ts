@@ -6,17 +6,35 @@
  */
 import type { Clock } from "../clock.ts";
 import { AHEAD_MS } from "./dispatcher.ts";
-import { allowedInFlight, type Bucket, type Flow, fullBucket, initialFlow, mayStart, onResult, take, withMax, withRate } from "./flow.ts";
+import {
+  allowedInFlight,
+  type Bucket,
+  emptyBucket,
+  type Flow,
+  fullBucket,
+  initialFlow,
+  mayStart,
+  onResult,
+  take,
+  withMax,
+  withRate,
+} from "./flow.ts";
 import { insist } from "./insist.ts";
 import type { LaneSource } from "./lane.ts";
 import { createMinute } from "./minute.ts";
 import type { Pressure } from "./pressure.ts";
+import { alone, type Tenure, type Term } from "./tenure.ts";
 import type { Attempt, DeliveryRequest, DeliveryResult } from "./types.ts";
 
 /** An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it, of no more than `READY_BYTES`. */
 const QUICK_ANSWERS = 16;
 const QUICK_MS = 100;
 const READY_BYTES = 4 * 1024 * 1024;
+/** How often a lane asks whether its term has begun, and whether what it inherited is over. */
+const BEGIN_MS = 20;
+const INHERITED_MS = 250;
+/** The wait after a term that could not begin. */
+const BEGIN_AGAIN_MS = 1_000;
 
 /** What lanes need from outside. `log` has pino's form: one line per delivery at debug, per failure at info (A15). */
 export interface EndpointLaneDeps {
@@ -98,8 +116,11 @@ export interface Deliveries<Load, Sent extends Outgoing, Read extends Verdict> {
   label: object;
   /** Whether anything may be claimed and started now. */
   active(): boolean;
-  /** Takes up to `n` loads and hides them for `leaseMs`. What can't be delivered yet is not to be claimed: a claim spends attempts. */
-  claim(n: number, leaseMs: number): Promise<Loads<Load>>;
+  /**
+   * Takes up to `n` loads and hides them for `leaseMs`, under the lane's term as the fence. What can't be delivered yet is not to be
+   * claimed: a claim spends attempts.
+   */
+  claim(n: number, leaseMs: number, fence: Term): Promise<Loads<Load>>;
   /** The request that carries the load within `timeoutMs`; `null`: it can't be made any more, and the load is given back. */
   request(load: Load, timeoutMs: number): Sent | null | Promise<Sent | null>;
   read(load: Load, result: DeliveryResult, lease: Lease): Read;
@@ -123,10 +144,13 @@ export interface EndpointLane<Load> extends LaneSource<Leased<Load>> {
   live(): { limit: number; deliveriesPerMinute: number };
 }
 
-/** Makes a lane for the dispatcher. `failing` as it was stored: such a lane starts with one request at a time. */
+/**
+ * Makes a lane for the dispatcher. `failing` as it was stored: such a lane starts with one request at a time. Where there are several
+ * nodes, `tenure` says when the lane is this one's: then each term begins anew, with what the former owner left open.
+ */
 export function createEndpointLane<Load, Sent extends Outgoing, Read extends Verdict>(
   { clock, attempt, pressure, log }: EndpointLaneDeps,
-  first: { terms: Terms; failing: boolean },
+  first: { terms: Terms; failing: boolean; tenure?: Tenure | undefined },
   deliveries: Deliveries<Load, Sent, Read>,
 ): EndpointLane<Load> {
   let { terms, failing } = first;
@@ -136,6 +160,11 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   let quick = 0;
   let loadBytes = Number.POSITIVE_INFINITY;
   const minute = createMinute(clock);
+  const tenure = first.tenure ?? alone(failing);
+  /** The term that the flow belongs to: nothing is claimed or started in another. */
+  let begun: Term | null = first.tenure === undefined ? tenure.term : null;
+  let beginning = false;
+  let beginNotBefore = 0;
 
   const takeRate = (): void => {
     const rate = terms.rateLimit;
@@ -143,8 +172,24 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
     else bucket = bucket === undefined ? fullBucket(rate, clock.now()) : withRate(bucket, rate, clock.now());
   };
   takeRate();
+  const mine = (): boolean => begun !== null && tenure.term === begun && deliveries.active();
+  const begin = async (term: Term): Promise<void> => {
+    beginning = true;
+    try {
+      failing = (await tenure.begin()).failing;
+      flow = initialFlow(terms.concurrency, failing);
+      quick = 0;
+      // What the former owner spent is not known: at most all of it.
+      if (terms.rateLimit !== null && term.token > 1) bucket = emptyBucket(terms.rateLimit, clock.now());
+      begun = term;
+    } catch (err) {
+      log.warn({ ...deliveries.label, err }, "a lane could not be taken over yet");
+      beginNotBefore = clock.now() + BEGIN_AGAIN_MS;
+    }
+    beginning = false;
+  };
   const ahead = (): number => {
-    if (quick < QUICK_ANSWERS || bucket !== undefined || !deliveries.active() || flow.limit < flow.max) return 0;
+    if (quick < QUICK_ANSWERS || bucket !== undefined || !mine() || flow.limit < flow.max) return 0;
     return Math.min(flow.max, Math.floor(READY_BYTES / loadBytes));
   };
   /** Within the lease; what can't be settled by then comes back by itself. */
@@ -164,11 +209,17 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
     key: deliveries.key,
 
     permit(inFlight) {
-      if (!deliveries.active()) return { start: 0, inMs: null };
+      const { term } = tenure;
+      if (term === null || !deliveries.active()) return { start: 0, inMs: null };
       const now = clock.now();
-      const may = mayStart(flow, inFlight, now);
-      if (may !== true) return { start: 0, inMs: may === false ? null : may };
-      const start = allowedInFlight(flow) - inFlight;
+      if (term !== begun) {
+        if (!beginning && now >= beginNotBefore) void begin(term);
+        return { start: 0, inMs: BEGIN_MS };
+      }
+      const open = inFlight + tenure.inherited;
+      const may = mayStart(flow, open, now);
+      if (may !== true) return { start: 0, inMs: may !== false ? may : tenure.inherited > 0 ? INHERITED_MS : null };
+      const start = allowedInFlight(flow) - open;
       if (bucket === undefined) return { start, inMs: null };
       const { taken, waitMs } = take(bucket, start, now);
       return { start: taken, inMs: taken > 0 ? null : waitMs };
@@ -177,11 +228,12 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
     ahead,
 
     async claim(n) {
+      if (begun === null || tenure.term !== begun) return { work: [], nextInMs: null };
       // What stands ready first must have all of its lease left when its request starts (P8).
       const ms = terms.leaseMs + (ahead() > 0 ? AHEAD_MS : 0);
       const { timeoutMs } = terms;
       const at = clock.now();
-      const { loads, nextInMs, lagMs, bytes } = await deliveries.claim(n, ms);
+      const { loads, nextInMs, lagMs, bytes } = await deliveries.claim(n, ms, begun);
       if (bytes !== undefined) loadBytes = Math.max(bytes, 1);
       if (lagMs !== undefined && loads.length >= n)
         pressure.seen({ lagMs, idle: n / flow.limit, healthy: flow.failures === 0 && flow.limit === flow.max });
@@ -194,10 +246,10 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       const startedAt = clock.now();
       // A timeout that was raised since the claim is not for this lease.
       const timeoutMs = Math.min(terms.timeoutMs, lease.timeoutMs);
-      // A pause or an update may have come between the claim and now.
-      const made = deliveries.active() ? deliveries.request(load, timeoutMs) : null;
+      // A pause, an update or another owner may have come between the claim and now.
+      const made = mine() ? deliveries.request(load, timeoutMs) : null;
       const sent = made instanceof Promise ? await made : made;
-      if (sent === null || !deliveries.active()) {
+      if (sent === null || !mine()) {
         opened.over();
         await giveBack([load], until, opened.signal);
         return;

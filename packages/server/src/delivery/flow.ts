@@ -73,6 +73,11 @@ export function fullBucket({ count, periodMs }: { count: number; periodMs: numbe
   return { count, periodMs, tokens: count, at: now };
 }
 
+/** A bucket that must fill first. */
+export function emptyBucket({ count, periodMs }: { count: number; periodMs: number }, now: number): Bucket {
+  return { count, periodMs, tokens: 0, at: now };
+}
+
 function filled(bucket: Bucket, now: number): Bucket {
   // A clock that seems to step back fills nothing.
   const passed = Math.max(0, now - bucket.at);

@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { placeConsumer } from "./consumer.ts";
+import { laneChanged } from "./lane-change.ts";
 import { kept } from "./once.ts";
 import { lockProject } from "./project-lock.ts";
 import { forgetQueue } from "./queue-memory.ts";
@@ -150,6 +151,7 @@ async function updateQueue(tx: Tx, no: number, change: Partial<QueueSettings>): 
     deadLetterNo: linkOf(queue.settings),
   });
   await placeConsumer(tx, before, queue);
+  await laneChanged(tx, no);
   await forgetQueue(tx, no);
   if (before.settings.maxAttempts !== queue.settings.maxAttempts)
     await relimit(tx, no, before.type === "fifo" ? 1 : before.settings.groupConcurrency, queue.settings.maxAttempts);
@@ -177,6 +179,7 @@ async function deleteQueue(tx: Tx, no: number): Promise<void> {
   await tx.query("DELETE FROM tally WHERE queue_no = :no", { no });
   await tx.query("DELETE FROM queue WHERE no = :no", { no });
   await tx.query("INSERT INTO queue_removal (queue_no, removed_at) VALUES (:no, :now)", { no, now: tx.now });
+  await laneChanged(tx, no);
   await forgetQueue(tx, no);
 }
 

@@ -6,6 +6,7 @@
 import { Fault } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
 import { attemptVerbs } from "./attempt.ts";
+import { laneChanged } from "./lane-change.ts";
 import type { QueueSettings } from "./types.ts";
 
 /** Both secrets sign for this long after a rotation (P4). */
@@ -151,12 +152,13 @@ async function find(tx: Tx, projectNo: number, ref: string): Promise<Row> {
 }
 
 async function change(tx: Tx, projectNo: number, ref: string, set: string, params: Record<string, Value>): Promise<SubscriptionRow> {
-  const { no } = await find(tx, projectNo, ref);
+  const { no, queue_no: queueNo } = await find(tx, projectNo, ref);
   await tx.query(`UPDATE subscription SET ${set}, updated_at = CASE WHEN updated_at > :now THEN updated_at ELSE :now END WHERE no = :no`, {
     ...params,
     now: tx.now,
     no: no ?? null,
   });
+  await laneChanged(tx, Number(queueNo));
   return toRow(await find(tx, projectNo, ref));
 }
 
@@ -196,7 +198,10 @@ export const subscriptionVerbs = {
           now: tx.now,
         },
       );
-      if (rows.length > 0) return toRow(await find(tx, given.projectNo, given.id));
+      if (rows.length > 0) {
+        await laneChanged(tx, given.queueNo);
+        return toRow(await find(tx, given.projectNo, given.id));
+      }
       if (queue === undefined) throw new Fault("queue_not_found", "the queue was deleted meanwhile");
     }
   },
@@ -296,5 +301,6 @@ export const subscriptionVerbs = {
 /** Removes a queue's subscription and its attempts, if it has one: part of deleting a queue (Q15). */
 export async function removeSubscriptionOf(tx: Tx, queueNo: number): Promise<void> {
   await tx.query("DELETE FROM attempt WHERE subscription_no IN (SELECT no FROM subscription WHERE queue_no = :queue)", { queue: queueNo });
-  await tx.query("DELETE FROM subscription WHERE queue_no = :queue", { queue: queueNo });
+  const gone = await tx.query("DELETE FROM subscription WHERE queue_no = :queue RETURNING no", { queue: queueNo });
+  if (gone.length > 0) await laneChanged(tx, queueNo);
 }

@@ -4,6 +4,9 @@
  */
 import { ezghPush, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
+import type { Ownership } from "../cluster/ownership.ts";
+import { createTenure } from "../cluster/tenure.ts";
+import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
   createEndpointLane,
   type Deliveries,
@@ -31,6 +34,8 @@ export interface PushDeps extends EndpointLaneDeps {
   store: Store;
   vault: Vault;
   records: Records;
+  /** Which lanes are this node's. */
+  ownership: Ownership;
   /** Numbers in [0, 1), for jitter. */
   random: () => number;
   version: string;
@@ -67,11 +72,11 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
     label,
     active: () => !gone && row.subscription.state === "active" && !row.queue.settings.paused,
 
-    async claim(n, lease) {
+    async claim(n, lease, fence) {
       keys.signing();
       const { batchSize } = row.subscription;
       const { retentionMs } = row.queue.settings;
-      const { batches, nextInMs } = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease });
+      const { batches, nextInMs } = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease, fence });
       const [batch] = batches;
       return {
         loads: batches,
@@ -121,7 +126,18 @@ export function createPush(deps: PushDeps, first: LaneRow): Push {
     },
   };
 
-  const lane = createEndpointLane(deps, { terms: terms(), failing: row.subscription.failing }, deliveries);
+  const tenure = createTenure({
+    ownership: deps.ownership,
+    store,
+    clock,
+    queueNo,
+    requests: () => {
+      const { timeoutMs, leaseMs } = terms();
+      return { batchSize: row.subscription.batchSize, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + AHEAD_MS };
+    },
+    failing: async () => (await store.run("loadSubscription", queueNo))?.subscription.failing ?? false,
+  });
+  const lane = createEndpointLane(deps, { terms: terms(), failing: row.subscription.failing, tenure }, deliveries);
   return {
     ...lane,
     set(next) {

@@ -7,6 +7,10 @@ import { invalid } from "@millrace/contract";
 import { generateSecret } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Cancel, Clock } from "../clock.ts";
+import type { Changes } from "../cluster/changes.ts";
+import { type Ownership, ownsEverything } from "../cluster/ownership.ts";
+import { slotOf } from "../cluster/slots.ts";
+import { laneKey } from "../cluster/tenure.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
 import type { DeliveryLog } from "../delivery/endpoint-lane.ts";
 import type { Lane } from "../delivery/lane.ts";
@@ -61,6 +65,9 @@ export interface SubscriptionDeps {
   random?: () => number;
   /** Slows sending down while deliveries fall behind: one for the whole server. */
   pressure: Pressure;
+  /** Which lanes are this node's, and what other nodes changed; a node alone needs neither. */
+  ownership?: Ownership;
+  changes?: Changes;
 }
 
 export interface Subscriptions {
@@ -111,13 +118,13 @@ const writeCursor = (no: number): string => Buffer.from(String(no)).toString("ba
 /** Makes the verbs and lanes of one server. */
 export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const { store, clock, vault, policy, log } = deps;
-  const { dispatcher } = deps;
+  const { dispatcher, ownership = ownsEverything } = deps;
   const records = createRecords({
     store,
     clock,
     report: (err) => log.warn({ err }, "the status of subscriptions could not be stored yet"),
   });
-  const pushDeps = { ...deps, records, random: deps.random ?? Math.random };
+  const pushDeps = { ...deps, records, ownership, random: deps.random ?? Math.random };
   const running = new Map<number, Running>();
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
@@ -160,6 +167,9 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     turn.then(done, done);
     return turn;
   };
+  const reread = (queueNo: number): void => {
+    refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
+  };
   const live = (row: SubscriptionRow): Live => {
     const known = running.get(row.queueNo);
     return known?.id === row.id ? { inFlight: known.lane.inFlight, ...known.push.live() } : atRest(row);
@@ -181,8 +191,22 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     if (stopped) cancel();
     else timers.add(cancel);
   };
+  async function* activeLanes(): AsyncGenerator<LaneRow> {
+    for (let after: number | null = 0; after !== null; ) {
+      const page: { lanes: LaneRow[]; next: number | null } = await store.run("activeSubscriptions", after, START_PAGE);
+      yield* page.lanes;
+      after = page.next;
+    }
+  }
   const wakeDue = async (): Promise<void> => {
     for (const queueNo of await store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
+  };
+  /** Lanes of slots that were won or left: they look whether there is anything for them, or give back what they hold ready. */
+  const moved = async (slots: ReadonlySet<number>): Promise<void> => {
+    const concerns = (queueNo: number): boolean => slots.has(slotOf(laneKey(queueNo)));
+    for (const [queueNo, { lane }] of running) if (concerns(queueNo) && ownership.fence(laneKey(queueNo)) === null) lane.wake();
+    for await (const { subscription, nextInMs } of activeLanes())
+      if (concerns(subscription.queueNo) && nextInMs !== null) running.get(subscription.queueNo)?.lane.wake(nextInMs);
   };
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));
@@ -201,14 +225,16 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       );
       stops.push(
         deps.directory.onChange((queueNo) => {
-          if (running.has(queueNo)) refresh(queueNo).catch((err) => log.warn({ err }, "a changed queue could not be read"));
+          if (running.has(queueNo)) reread(queueNo);
         }),
       );
-      for (let after: number | null = 0; after !== null; ) {
-        const page: { lanes: LaneRow[]; next: number | null } = await store.run("activeSubscriptions", after, START_PAGE);
-        for (const row of page.lanes) if (!running.has(row.subscription.queueNo)) run(row);
-        after = page.next;
-      }
+      stops.push(
+        deps.changes?.onChange(reread) ?? (() => {}),
+        ownership.onChange((slots) => {
+          moved(slots).catch((err) => log.warn({ err }, "lanes that moved between nodes could not be read"));
+        }),
+      );
+      for await (const row of activeLanes()) if (!running.has(row.subscription.queueNo)) run(row);
       for (const queueNo of early) running.get(queueNo)?.lane.wake();
       early = undefined;
       every(EXPIRE_MS, () => store.run("expireAttempts"), "old attempts could not be removed");
