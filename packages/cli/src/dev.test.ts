@@ -147,6 +147,26 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     expect((await ask(plain, "POST", "/dev/clock/advance", { seconds: 1 })).status).toBe(404);
   });
 
+  it("P26: the virtual clock stands where it was after a restart, with the flag or without, and goes on from there", async () => {
+    const first = await startDev(["--virtual-clock"]);
+    await ask(first, "POST", queues, { name: "orders" });
+    await ask(first, "POST", "/dev/clock/advance", { seconds: 7200 });
+    await ask(first, "POST", `${queues}/orders/messages`, { messages: [{ body: "one" }] });
+    const [{ expiresAt }] = (await ask(first, "GET", `${queues}/orders/messages`)).body?.messages ?? [{}];
+    // Killed: nothing is left to a shutdown.
+    first.process.kill("SIGKILL");
+    await first.ended;
+    const plain = await startDev([], { cwd: first.cwd });
+    const received = (await ask(plain, "POST", `${queues}/orders/messages/receive`, {})).body?.messages;
+    expect(received).toMatchObject([{ body: "one" }]);
+    expect(Date.parse(received[0].leaseExpiresAt) - Date.now()).toBeGreaterThan(7_200_000);
+    await plain.stop();
+    const second = kept(await startDev(["--virtual-clock"], { cwd: first.cwd }));
+    const moved = await ask(second, "POST", "/dev/clock/advance", { ms: Date.parse(expiresAt) - Date.now() - 7_200_000 });
+    expect(moved.body?.offsetMs).toBeGreaterThan(7_200_000);
+    expect((await ask(second, "POST", `${queues}/orders/messages/receive`, {})).body?.messages).toEqual([]);
+  });
+
   it("C7: --app makes the app on this machine the deployment, prints the secret that deliveries to it are signed with, and refuses other addresses", async () => {
     let arrived: (request: { url: string | undefined; signed: boolean; body: string }) => void = () => {};
     const delivery = new Promise<{ url: string | undefined; signed: boolean; body: string }>((resolve) => {

@@ -7,7 +7,7 @@ import type { Command } from "commander";
 import { createClient } from "../client.ts";
 import type { DevFile } from "../connection.ts";
 import { demoCurls, startDemo } from "../dev/demo.ts";
-import { rememberedKey, writeDevFile } from "../dev/dev-file.ts";
+import { remembered, writeDevFile } from "../dev/dev-file.ts";
 import { deployLocalApp, secretLine } from "../dev/local-app.ts";
 import { followQueueFile } from "../dev/queue-file.ts";
 import { processOutput } from "../leaf.ts";
@@ -79,15 +79,19 @@ export function declareDev(command: Command): void {
     const flags = command.opts<DevFlags>();
     const output = processOutput(flags.json === true);
     const { config, file: settingsFile } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null } });
-    const apiKey = flags.apiKey ?? rememberedKey(config.data) ?? formatKey(new Uint8Array(randomBytes(32)));
-    const clock = createClock();
+    const before = remembered(config.data);
+    const apiKey = flags.apiKey ?? before.apiKey ?? formatKey(new Uint8Array(randomBytes(32)));
+    // Also without the flag: time goes on from where it was, or leases and schedules would lie in a future that nobody moves to.
+    const clock = createClock({ offset: before.clockOffsetMs });
     const place = { organization: "dev", project: "dev" };
+    let file: DevFile = { url: "", apiKey, ...place };
+    const keep = (clockOffsetMs: number): void => writeDevFile(config.data, { ...file, clockOffsetMs });
     const server = await start(
-      { config, clock, virtualClock: flags.virtualClock === true, install: { ...place, key: { name: "dev", text: apiKey } } },
+      { config, clock, virtualClock: flags.virtualClock ? keep : undefined, install: { ...place, key: { name: "dev", text: apiKey } } },
       "millrace dev",
     );
-    const file: DevFile = { url: server.url, apiKey, ...place };
-    writeDevFile(config.data, file);
+    file = { ...file, url: server.url };
+    keep(clock.offset);
     // before anything is printed: whoever waits for the line may send a signal at once
     let endDemo = async () => {};
     let endFollowing = async () => {};

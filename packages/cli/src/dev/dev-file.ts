@@ -1,23 +1,32 @@
 /**
- * `dev.json` in the data directory: how the commands beside a dev server find it, and where its key lives from one start to the next.
- * Readable by its owner only.
+ * `dev.json` in the data directory: how the commands beside a dev server find it, and where its key and its clock's offset live from one
+ * start to the next. Readable by its owner only.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DevFile, devFileName } from "../connection.ts";
 
-/** The key of the last start with this data directory, if there was one. */
-export function rememberedKey(data: string): string | undefined {
+/** What a dev server remembers from one start to the next. */
+export interface Remembered {
+  apiKey?: string;
+  /** By how much its virtual clock had been moved forward, in milliseconds: what is stored is of that time. */
+  clockOffsetMs: number;
+}
+
+/** What the last start with this data directory left; nothing but a clock at rest when there was none. */
+export function remembered(data: string): Remembered {
   try {
-    const value: unknown = JSON.parse(readFileSync(join(data, devFileName), "utf8"));
-    const key = typeof value === "object" && value !== null && "apiKey" in value ? value.apiKey : undefined;
-    return typeof key === "string" ? key : undefined;
+    const value = JSON.parse(readFileSync(join(data, devFileName), "utf8")) as Partial<Record<keyof Remembered, unknown>> | null;
+    const { apiKey, clockOffsetMs } = value ?? {};
+    const moved = typeof clockOffsetMs === "number" && clockOffsetMs > 0 ? clockOffsetMs : 0;
+    return typeof apiKey === "string" ? { apiKey, clockOffsetMs: moved } : { clockOffsetMs: moved };
   } catch {
-    return undefined;
+    return { clockOffsetMs: 0 };
   }
 }
 
-export function writeDevFile(data: string, file: DevFile): void {
+/** Writes the file in one piece, so that whoever reads it meanwhile reads a whole one. */
+export function writeDevFile(data: string, file: DevFile & Remembered): void {
   mkdirSync(data, { recursive: true });
   const draft = join(data, `${devFileName}.${process.pid}`);
   writeFileSync(draft, `${JSON.stringify(file)}\n`, { mode: 0o600 });

@@ -20,12 +20,17 @@ const advance = z.strictObject({
     .optional(),
 });
 
-/** Adds the route; answers where the clock stands: `{now, offsetMs}`. */
-export function addDevClock(app: FastifyInstance, clock: VirtualClock): void {
+/**
+ * Adds the route; answers where the clock stands: `{now, offsetMs}`. `keep` is given every new offset before it is in force, so that
+ * nothing is ever stored of a time that a restart would not know.
+ */
+export function addDevClock(app: FastifyInstance, clock: VirtualClock, keep: (offsetMs: number) => void): void {
   app.post("/dev/clock/advance", async (request, reply) => {
     const { ms, seconds } = validate(advance, readJson(request.body instanceof Uint8Array ? request.body : new Uint8Array()) ?? {}, "body");
     if ((ms === undefined) === (seconds === undefined)) throw invalid("body", "must have either ms or seconds");
-    clock.advance(ms ?? Math.round((seconds ?? 0) * 1000));
+    const step = ms ?? Math.round((seconds ?? 0) * 1000);
+    keep(clock.offset + step);
+    clock.advance(step);
     const answer = { now: new Date(clock.now()).toISOString(), offsetMs: clock.offset };
     return reply.type("application/json; charset=utf-8").send(JSON.stringify(answer));
   });
