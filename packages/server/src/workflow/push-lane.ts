@@ -1,0 +1,179 @@
+/**
+ * A push app as a lane of the dispatcher (W5, W6): claims wake-ups of its runs, begins each run's execution, posts the task and stores
+ * what the answer says. A response that is no answer is a lost execution: its wake-up comes again, and the run is executed anew from
+ * its journal (W9).
+ */
+import { backoffMs, buildWorkflowCall, type SigningKey } from "@millrace/contract/wire";
+import type { Ownership } from "../cluster/ownership.ts";
+import { createTenure } from "../cluster/tenure.ts";
+import { AHEAD_MS } from "../delivery/dispatcher.ts";
+import {
+  createEndpointLane,
+  type Deliveries,
+  type EndpointLaneDeps,
+  type Leased,
+  type Outgoing,
+  type Terms,
+} from "../delivery/endpoint-lane.ts";
+import { hmac } from "../delivery/hmac.ts";
+import type { LaneSource } from "../delivery/lane.ts";
+import { signingKeys } from "../identity/signing-keys.ts";
+import type { Vault } from "../identity/vault.ts";
+import type { AppLane } from "../store/app.ts";
+import type { Store } from "../store/store.ts";
+import type { ClaimedMessage } from "../store/types.ts";
+import type { Executions } from "./executions.ts";
+import { type PushAnswer, readPushAnswer } from "./push-answer.ts";
+
+/** How long one execution may take, and how much longer its wake-up is hidden: the time to store how it went. */
+const EXECUTION_MS = 300_000;
+const SPARE_MS = 30_000;
+/** Between two tries of a lost execution. */
+const AGAIN = { firstMs: 1_000, maxMs: 60_000 };
+/** How often a failure of an app that fails anyway is written down. */
+const NOTED_MS = 1_000;
+
+export interface PushLaneDeps extends EndpointLaneDeps {
+  store: Store;
+  vault: Vault;
+  executions: Executions;
+  ownership: Ownership;
+  random: () => number;
+  version: string;
+  /** Hears of the build that answered, when it is not the one that the app is known by. */
+  otherBuild: (appNo: number) => void;
+}
+
+/** A wake-up; `token` once its execution has begun, `over` once nothing is left to do for it. */
+interface Work {
+  message: ClaimedMessage;
+  token: string;
+  over: boolean;
+}
+
+export interface PushLane extends LaneSource<Leased<Work>> {
+  /** Puts what the store says in force; `null`: the app is gone. */
+  set(row: AppLane | null): void;
+}
+
+/** Makes the lane of a push app. */
+export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
+  const { store, clock, executions, log } = deps;
+  const { no, id, queueNo, resourceName } = first.app;
+  const label = { app: resourceName };
+  let row = first;
+  let gone = false;
+  let keys = keysOf(deps, first);
+  let notedAt = Number.NEGATIVE_INFINITY;
+
+  const terms = (): Terms => ({
+    concurrency: row.app.maxConcurrency,
+    rateLimit: null,
+    timeoutMs: EXECUTION_MS,
+    leaseMs: EXECUTION_MS + SPARE_MS,
+  });
+  const note = (
+    failing: boolean,
+    error: { class: "http" | "timeout" | "connection" | "refused" | "tls"; status?: number; message: string } | null,
+  ) =>
+    store
+      .run("saveAppStatus", no, {
+        failing,
+        error: error === null ? null : { ...error, agoMs: 0 },
+        successAgoMs: failing ? null : 0,
+      })
+      .catch((err) => log.warn({ ...label, err }, "an app's health was not stored"));
+
+  const deliveries: Deliveries<Work, Outgoing, PushAnswer> = {
+    key: resourceName,
+    label,
+    active: () => !gone && row.app.state === "active" && row.app.url !== null,
+
+    async claim(n, leaseMs, fence) {
+      keys();
+      const { batches, nextInMs } = await store.claim({ queueNo, batchSize: 1, batches: n, leaseMs, fence });
+      return { loads: batches.flat().map((message) => ({ message, token: "", over: false })), nextInMs };
+    },
+
+    async request(work, timeoutMs) {
+      const { url } = row.app;
+      if (url === null) return null;
+      const begun = await executions.begin(queueNo, work.message, { appId: id, leaseMs: timeoutMs, pull: false }).catch((err) => {
+        log.warn({ ...label, err }, "an execution could not begin yet");
+        return undefined;
+      });
+      if (begun === undefined) return null;
+      if (begun === null) {
+        work.over = true;
+        return null;
+      }
+      work.token = begun.token;
+      const { headers, body } = buildWorkflowCall(begun, work.message.messageId, {
+        hmac,
+        keys: keys(),
+        wallMs: clock.wall(),
+        version: deps.version,
+      });
+      return { url, headers, body, logged: { ...label, run: begun.run.id, workflow: begun.run.workflow, execution: begun.executionId } };
+    },
+
+    read: (_work, result) => readPushAnswer(result, clock.wall()),
+
+    async settle({ load: { message, token }, read }) {
+      if (!read.ok) {
+        const { seq, receipt, attempts } = message;
+        const delayMs = read.retryAfterMs ?? backoffMs(attempts, deps.random(), AGAIN);
+        await store.settle([{ queueNo, seq, receipt, outcome: "retry", delayMs, error: read.error ?? "" }]);
+        return;
+      }
+      if (read.buildId !== null && read.buildId !== row.app.buildId) deps.otherBuild(no);
+      if (read.answer !== null) await executions.end(read.protocol, [{ token, answer: read.answer }]);
+    },
+
+    release: async (works) => {
+      const rows = works
+        .filter(({ over }) => !over)
+        .map(({ message: { seq, receipt } }) => ({ queueNo, seq, receipt, outcome: "release" as const, delayMs: 0 }));
+      if (rows.length > 0) await store.settle(rows);
+    },
+
+    health({ result, read, endedAt }, flipped) {
+      if (read.ok) {
+        if (flipped) void note(false, null);
+        return;
+      }
+      if (!flipped && endedAt - notedAt < NOTED_MS) return;
+      notedAt = endedAt;
+      const what = result.kind === "answer" ? ({ class: "http", status: result.status } as const) : { class: result.class };
+      void note(true, { ...what, message: read.error ?? "" });
+    },
+  };
+
+  const tenure = createTenure({
+    ownership: deps.ownership,
+    store,
+    clock,
+    queueNo,
+    requests: () => ({ batchSize: 1, leaseMs: EXECUTION_MS + SPARE_MS + AHEAD_MS, openMs: EXECUTION_MS + AHEAD_MS }),
+    failing: async () => (await store.run("appLane", no))?.app.failing ?? false,
+  });
+  const lane = createEndpointLane(deps, { terms: terms(), failing: row.app.failing, tenure }, deliveries);
+  return {
+    ...lane,
+    set(next) {
+      if (next === null) {
+        gone = true;
+        return;
+      }
+      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) keys = keysOf(deps, next);
+      row = next;
+      lane.set(terms());
+    },
+  };
+}
+
+/** The keys that sign what a push app is sent. */
+export function keysOf(deps: { vault: Vault; clock: EndpointLaneDeps["clock"] }, { app, secret, previous }: AppLane): () => SigningKey[] {
+  if (secret === null) return () => [];
+  return signingKeys(deps, { owner: app.id, secret, previous });
+}
