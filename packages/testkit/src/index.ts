@@ -20,4 +20,5 @@ export {
 export { type Resolve, type ResolvedAddress, type ResolverEntry, resolver } from "./resolver.ts";
 export { scratch } from "./scratch.ts";
 export { postgres, type SharedPostgres } from "./shared-postgres.ts";
+export { COMMITTED, type TcpProxy, tcpProxy } from "./tcp-proxy.ts";
 export { lacks } from "./tools.ts";
