@@ -26,9 +26,13 @@ import type { Pressure } from "./pressure.ts";
 import { alone, type Tenure, type Term } from "./tenure.ts";
 import type { Attempt, DeliveryRequest, DeliveryResult } from "./types.ts";
 
-/** An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it, of no more than `READY_BYTES`. */
+/**
+ * An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it: so many times what it may have in flight,
+ * and no more than `READY_BYTES`. With less the endpoint waits for claims while the store waits for settlements (docs/performance.md).
+ */
 const QUICK_ANSWERS = 16;
 const QUICK_MS = 100;
+const READY_FACTOR = 3;
 const READY_BYTES = 4 * 1024 * 1024;
 /** How often a lane asks whether its term has begun, and whether what it inherited is over. */
 const BEGIN_MS = 20;
@@ -190,7 +194,7 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   };
   const ahead = (): number => {
     if (quick < QUICK_ANSWERS || bucket !== undefined || !mine() || flow.limit < flow.max) return 0;
-    return Math.min(flow.max, Math.floor(READY_BYTES / loadBytes));
+    return Math.min(READY_FACTOR * flow.max, Math.floor(READY_BYTES / loadBytes));
   };
   /** Within the lease; what can't be settled by then comes back by itself. */
   const settle = (call: () => Promise<unknown>, until: number, signal?: AbortSignal): Promise<boolean> => {
