@@ -1,10 +1,13 @@
 /** Every operation by name: those of the EZGH front door and of identity, and from its own file those of Gigadrive. A server must handle each one: a missing handler does not compile. */
 import { z } from "zod";
+import { basalticOperations } from "./basaltic/operations.ts";
+import { publicationOperations } from "./basaltic/publication-operations.ts";
 import type { ErrorCode } from "./errors.ts";
 import { gigadriveOperations } from "./gigadrive/operations.ts";
 import { type Operation, operation } from "./operation.ts";
 import type { RouteName } from "./routes.ts";
 import * as s from "./shapes.ts";
+import { workflowOperations } from "./workflows/operations.ts";
 
 const none = z.undefined();
 const nothing = z.strictObject({});
@@ -303,6 +306,9 @@ export const operations = {
   }),
 
   ...gigadriveOperations,
+  ...basalticOperations,
+  ...publicationOperations,
+  ...workflowOperations,
 } satisfies Record<RouteName, Operation>;
 
 export type Operations = typeof operations;

@@ -1,4 +1,6 @@
+import { basalticRoutes, publicationRoutes } from "./basaltic/routes.ts";
 import { gigadriveRoutes } from "./gigadrive/routes.ts";
+import { workflowRoutes } from "./workflows/routes.ts";
 
 /** Method and path of every operation, free of any library so that small clients can carry it. `{name}` is a path parameter. */
 const project = "/v1/organizations/{organizationId}/projects/{projectId}";
@@ -43,6 +45,9 @@ export const routes = {
   RotateSubscriptionSecret: { method: "POST", path: `${subscription}/rotate-secret` },
   ListAttempts: { method: "GET", path: `${subscription}/attempts` },
   ...gigadriveRoutes,
+  ...basalticRoutes,
+  ...publicationRoutes,
+  ...workflowRoutes,
 } as const;
 
 export type RouteName = keyof typeof routes;

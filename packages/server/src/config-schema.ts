@@ -110,13 +110,27 @@ export const configSchema = z.strictObject({
   publicUrl: optionalText(
     z.string().refine((text) => isUrl(text, ["http:", "https:"])),
     "an http or https URL",
-    "Where others reach this server. Its host is refused as a push target.",
+    "Where others reach this server, for the links in notifications; unset: where it listens. Its host is refused as a push target.",
     { env: "MILLRACE_PUBLIC_URL", flag: "--public-url" },
   ),
   ownHosts: list(host, "host names, separated by commas", "Further host names of this server, refused as push targets.", {
     env: "MILLRACE_OWN_HOSTS",
     flag: "--own-hosts",
   }),
+  region: describe(
+    z
+      .string()
+      .regex(/^[a-z0-9-]{1,32}$/)
+      .default("local"),
+    {
+      env: "MILLRACE_REGION",
+      flag: "--region",
+      text: "text",
+      bound: "1 to 32 of lower-case letters, digits and -",
+      default: "local",
+      description: "The region in the CRNs of topics and queues. Whoever stores CRNs needs it to stay.",
+    },
+  ),
   data: describe(z.string().min(1).max(4096).default("./.millrace"), {
     env: "MILLRACE_DATA",
     flag: "--data",

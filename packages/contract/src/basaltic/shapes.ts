@@ -48,7 +48,8 @@ export const topicSettings = z.object({
   retry_policy: retryPolicy.nullable().optional(),
 });
 export const createTopic = topicSettings.extend({ name: topicName, fifo: z.boolean().optional() });
-const topicRecord = z.object({
+/** A topic. */
+export const topicRecord = z.object({
   id: z.string(),
   crn: z.string(),
   name: z.string(),
@@ -85,7 +86,8 @@ export const createSubscription = subscriptionSettings.extend({
 });
 /** A failure: its class, the status of the answer if there was one, and what was said. */
 export const lastError = z.object({ class: z.string(), status: z.int().optional(), message: z.string() });
-const subscriptionRecord = z.object({
+/** A topic's subscription. */
+export const subscriptionRecord = z.object({
   id: z.string(),
   crn: z.string(),
   topic_crn: z.string(),

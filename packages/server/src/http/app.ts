@@ -9,6 +9,7 @@ import type { Registry } from "prom-client";
 import type { Clock } from "../clock.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
 import type { Vault } from "../identity/vault.ts";
+import { addLinks, type Links } from "./basaltic/links.ts";
 import type { Handlers } from "./handler.ts";
 import type { Load } from "./load.ts";
 import { createMeter } from "./meter.ts";
@@ -32,6 +33,8 @@ export interface AppDeps {
   /** Whether the store answers: for `/readyz`. Must not hang. */
   ready: () => Promise<boolean>;
   limits?: Partial<AppLimits>;
+  /** Where the links of notifications lead; without them there are no such routes. */
+  links?: Links;
 }
 
 export interface AppLimits {
@@ -112,7 +115,8 @@ export function createApp(deps: AppDeps): FastifyInstance {
   });
   app.setErrorHandler(fail);
 
-  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app)].flat();
+  const links = deps.links === undefined ? [] : addLinks(app, deps.links);
+  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app), links].flat();
   addOperations(app, { ...deps, meter: createMeter(deps.registry) });
 
   const methodsOf = createMethodTable(extra);

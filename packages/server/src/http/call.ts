@@ -27,6 +27,11 @@ export class HttpCall implements Call {
     this.#onError = onError;
   }
 
+  get account(): string | undefined {
+    const header = this.#raw.req.headers["x-account-id"];
+    return typeof header === "string" ? header : undefined;
+  }
+
   get gone(): AbortSignal {
     if (this.#gone === undefined) {
       const controller = new AbortController();

@@ -28,7 +28,12 @@ import { createSchedules, scheduleChore } from "../schedule/schedule.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
+import { createTopicRoom } from "../topic/room.ts";
+import { createApps } from "../workflow/app.ts";
+import { createWorkflowEngine } from "../workflow/engine.ts";
+import { createRuns } from "../workflow/run.ts";
 import { type AppLimits, createApp } from "./app.ts";
+import { basalticHandlers } from "./basaltic/handlers.ts";
 import { messageHandlers } from "./ezgh/messages.ts";
 import { queueHandlers } from "./ezgh/queues.ts";
 import { subscriptionHandlers } from "./ezgh/subscriptions.ts";
@@ -36,6 +41,7 @@ import { gigadriveHandlers } from "./gigadrive/handlers.ts";
 import type { Handlers } from "./handler.ts";
 import { identityHandlers } from "./identity.ts";
 import { createLoad, type Load } from "./load.ts";
+import { workflowHandlers } from "./workflows/handlers.ts";
 
 export type Engine = "sqlite" | "postgres";
 
@@ -168,12 +174,28 @@ export async function openDoor(
     version: "0.0.0",
     log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
   });
+  const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => "https://millrace.example.com" });
+  const engine = createWorkflowEngine({
+    store,
+    clock,
+    vault,
+    dispatcher,
+    pressure,
+    attempt,
+    version: "0.0.0",
+    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
+    callbackUrl: () => "https://millrace.example.com/v1/workflow-executions",
+  });
+  const apps = createApps({ store, vault, policy, engine, report: (err) => logged.push({ err }), onDelete: () => {} });
+  const runs = createRuns({ store });
   const deps = { access, ...room };
   const real: Handlers = {
     ...identityHandlers({ access, tenancy }),
     ...queueHandlers(deps),
     ...messageHandlers(deps),
     ...subscriptionHandlers({ access, subscriptions }),
+    ...basalticHandlers({ ...deps, ...topicRoom, region: "local" }),
+    ...workflowHandlers({ access, apps, runs }),
     ...gigadriveHandlers({ ...deps, consumers, schedules, environments, deployments }),
   };
   const app = createApp({
@@ -186,6 +208,7 @@ export async function openDoor(
     logger: { error: (fields) => logged.push(fields) },
     ready: options.ready ?? (async () => true),
     limits: options.limits,
+    links: topicRoom.topicSubscriptions,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;

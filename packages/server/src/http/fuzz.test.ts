@@ -112,6 +112,7 @@ const names: Record<string, string[]> = {
   messageId: ["01999f3b-9e8d-7c6b-a5f4-e3d2c1b0a9f8"],
   deploymentId: ["dpl_1", "dpl_2"],
   environmentId: ["production", "staging"],
+  topic: ["orders", "orders", "gone"],
 };
 
 /** A percent-encoded path part; what cannot be encoded stays raw. */
@@ -210,7 +211,10 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
         await prepare();
         const answers = await Promise.all(
           volley.map(async (shot) => {
-            const headers: Record<string, string> = shot.idempotencyKey === undefined ? {} : { "idempotency-key": shot.idempotencyKey };
+            const headers: Record<string, string> = {
+              "x-account-id": "fuzz",
+              ...(shot.idempotencyKey === undefined ? {} : { "idempotency-key": shot.idempotencyKey }),
+            };
             const kind = Object.keys(learned).find((each) => shot.path.includes(`/${each}`)) ?? "";
             const path = shot.path.replace(LEARNED, learned[kind] ?? "none");
             const answer = await door.request(path, {
@@ -218,7 +222,7 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
               ...(shot.body === undefined ? {} : { raw: shot.body }),
               headers,
             });
-            if (answer.status === 201 && kind !== "") learned[kind] = answer.json.id;
+            if (answer.status === 201 && kind !== "") learned[kind] = (answer.json.subscription ?? answer.json).id;
             return { shot, answer };
           }),
         );
@@ -237,7 +241,15 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
     const received = await door.shop("/queues/after/messages/receive", { json: {} });
     expect(received.json.messages[0].body).toBe("still here");
     expect([...seen.keys()].sort()).toEqual(Object.keys(routes).sort());
-    for (const name of ["SendMessages", "CreateQueue", "UpdateQueue", "ReceiveMessages", "CreateSubscription"] as const) {
+    for (const name of [
+      "SendMessages",
+      "CreateQueue",
+      "UpdateQueue",
+      "ReceiveMessages",
+      "CreateSubscription",
+      "CreateTopic",
+      "CreateTopicSubscription",
+    ] as const) {
       expect(
         [...(seen.get(name) ?? [])].some((status) => status < 300),
         `${name} was never taken`,

@@ -11,6 +11,8 @@ export interface Call {
   idempotency: IdempotencyKey | null;
   /** The sender's W3C `traceparent`, when it gave a valid one. */
   traceparent: string | undefined;
+  /** The `X-Account-Id` header: the project that a call of the Basaltic door means, by id or name. */
+  readonly account?: string | undefined;
   /** Aborts when the client hangs up before the answer was written. Made on first use: only waiting handlers should touch it. */
   readonly gone: AbortSignal;
   /**

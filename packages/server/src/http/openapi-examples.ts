@@ -1,5 +1,6 @@
 /** What the reference shows: one plausible body and answer per operation. A test holds each against its shape. */
 import type { OperationName } from "@millrace/contract";
+import { basalticAnswers, basalticBodies } from "./openapi-basaltic.ts";
 import { gigadriveAnswers, gigadriveBodies } from "./openapi-gigadrive.ts";
 
 const at = "2026-10-13T18:00:00.000Z";
@@ -96,6 +97,7 @@ export const bodyExamples: Partial<Record<OperationName, unknown>> = {
   CreateSubscription: { queueId: "orders", target, batchSize: 10, maxConcurrency: 5 },
   UpdateSubscription: { maxConcurrency: 10 },
   ...gigadriveBodies,
+  ...basalticBodies,
 };
 
 /** By operation; those that answer 204 have none. */
@@ -180,4 +182,5 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
     nextCursor: null,
   },
   ...gigadriveAnswers,
+  ...basalticAnswers,
 };

@@ -3,6 +3,7 @@
  * it says is what the server does, since both read the same values.
  */
 import {
+  basalticShapes,
   type ErrorCode,
   errorStatus,
   gigadriveShapes,
@@ -52,6 +53,8 @@ const named: Record<string, z.ZodType> = {
   Schedule: gigadriveShapes.schedule,
   Deployment: gigadriveShapes.deployment,
   Environment: gigadriveShapes.environmentRecord,
+  Topic: basalticShapes.topicRecord,
+  TopicSubscription: basalticShapes.subscriptionRecord,
 };
 
 /** What any operation may answer besides its own errors. */
@@ -98,21 +101,32 @@ function answersOf(name: OperationName, operation: Operation): ZodOpenApiRespons
   return responses;
 }
 
+const accountId = z.string().min(1).max(200).optional().meta({
+  description: "The id or the name of a project. Required with a key of the whole installation; another key means its own.",
+});
+
 function describe(name: OperationName, operation: Operation): ZodOpenApiOperationObject {
+  const ofAccount = operation.permission?.startsWith("notifications.") === true;
   const tag = name.startsWith("Gigadrive")
     ? "Gigadrive"
-    : /^(deployments|environments)/.test(operation.permission ?? "")
-      ? "Deployments"
-      : /organizations|projects|keys/.test(operation.permission ?? "organizations")
-        ? "Identity"
-        : operation.permission?.startsWith("queues.subscriptions")
-          ? "Subscriptions"
-          : operation.permission?.startsWith("queues.messages")
-            ? "Messages"
-            : "Queues";
+    : ofAccount
+      ? "Topics"
+      : /^(deployments|environments)/.test(operation.permission ?? "")
+        ? "Deployments"
+        : /organizations|projects|keys/.test(operation.permission ?? "organizations")
+          ? "Identity"
+          : operation.permission?.startsWith("queues.subscriptions")
+            ? "Subscriptions"
+            : operation.permission?.startsWith("queues.messages")
+              ? "Messages"
+              : "Queues";
   const idempotencyKey = z.string().min(1).max(255).optional().meta({
     description: "1 to 255 printable ASCII characters. The same key with the same body within 48 hours answers the first result again.",
   });
+  const headers = {
+    ...(operation.idempotent ? { "Idempotency-Key": idempotencyKey } : {}),
+    ...(ofAccount ? { "X-Account-Id": accountId } : {}),
+  };
   return {
     operationId: name,
     summary: operation.summary,
@@ -121,7 +135,7 @@ function describe(name: OperationName, operation: Operation): ZodOpenApiOperatio
     requestParams: {
       path: operation.params as z.ZodObject,
       query: operation.query as z.ZodObject,
-      ...(operation.idempotent ? { header: z.object({ "Idempotency-Key": idempotencyKey }) } : {}),
+      ...(Object.keys(headers).length === 0 ? {} : { header: z.object(headers) }),
     },
     ...(takesBody(operation)
       ? {
@@ -153,7 +167,7 @@ export function createOpenapi(version: string): Record<string, unknown> {
     },
     servers: [{ url: "/" }],
     security: [{ key: [] }, { token: [] }],
-    tags: ["Queues", "Messages", "Subscriptions", "Gigadrive", "Deployments", "Identity"].map((name) => ({ name })),
+    tags: ["Queues", "Messages", "Subscriptions", "Gigadrive", "Deployments", "Topics", "Identity"].map((name) => ({ name })),
     components: {
       schemas: named,
       securitySchemes: {

@@ -21,8 +21,8 @@ export interface Access {
   ): Promise<{ project: ProjectRow; queue: QueueRow }>;
   /** Whether the caller may, without a throw: for lists, which show only what a key reaches. */
   allows(caller: Caller, permission: string, resource: string): boolean;
-  /** Throws unless the caller may: `missing` when it must not even know of the resource. */
-  demand(caller: Caller, permission: string, resource: string, missing: () => Fault): void;
+  /** Throws unless the caller may: `missing` when it must not even know of the resource. `null` asks only whether it does. */
+  demand(caller: Caller, permission: string | null, resource: string, missing: () => Fault): void;
 }
 
 /** The resource that an environment is, by its slug. */

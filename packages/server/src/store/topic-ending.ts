@@ -11,8 +11,8 @@ const KEPT_MS = 14 * 86_400_000;
 
 /** Every cold verb of ends. */
 export const topicEndingVerbs = {
-  /** Ends up to `limit` subscriptions of deleted topics; answers their numbers. */
-  async endSubscriptions(tx: Tx, limit: number): Promise<number[]> {
+  /** Ends up to `limit` subscriptions of deleted topics; answers them by their numbers and their queues'. */
+  async endSubscriptions(tx: Tx, limit: number): Promise<{ no: number; queueNo: number }[]> {
     const rows = await tx.query(
       `SELECT ${TOPIC_SUBSCRIPTION_COLUMNS} FROM topic_subscription WHERE ended_at IS NULL AND topic_no IN (
          SELECT no FROM topic WHERE ended_at IS NOT NULL) ORDER BY topic_no, no LIMIT :limit`,
@@ -20,7 +20,7 @@ export const topicEndingVerbs = {
     );
     const subscriptions = rows.map(topicSubscriptionOf);
     for (const subscription of subscriptions) await endSubscription(tx, subscription);
-    return subscriptions.map(({ no }) => no);
+    return subscriptions.map(({ no, queueNo }) => ({ no, queueNo }));
   },
 
   /** Removes up to `limit` subscriptions and topics that ended 14 days ago and that no record names any more; answers how many. */

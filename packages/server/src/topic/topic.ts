@@ -1,0 +1,51 @@
+/**
+ * What can be done with topics themselves (T2, T14): make, find, list, change, delete. A deleted topic takes nothing more from the
+ * answer on; its subscriptions end in a chore that `onDelete` should wake.
+ */
+import { uuidv7 } from "uuidv7";
+import type { Store } from "../store/store.ts";
+import type { TopicRow, TopicSettings } from "../store/topic-rows.ts";
+import type { IdempotencyKey } from "../store/types.ts";
+
+export type { TopicRow } from "../store/topic-rows.ts";
+
+export interface Topics {
+  /** Throws `topic_exists`. */
+  create(given: Pick<TopicRow, "projectNo" | "name" | "fifo" | "settings">, key: IdempotencyKey | null): Promise<TopicRow>;
+  /** By id or name; `null` when there is none. */
+  find(projectNo: number, reference: string): Promise<TopicRow | null>;
+  /** All topics of a project by name that `shows` lets through: at most the first 10,000 are looked at. */
+  all(projectNo: number, shows: (topic: TopicRow) => boolean): Promise<TopicRow[]>;
+  update(topic: TopicRow, change: Partial<TopicSettings>): Promise<TopicRow>;
+  /** Throws `topic_not_found` when somebody else was first. */
+  delete(topic: TopicRow): Promise<void>;
+}
+
+/** How many topics are read at once, and looked at in all, for a list. */
+const STRIDE = 500;
+const MOST = 10_000;
+
+/** Makes the verbs. */
+export function createTopics(deps: { store: Store; onDelete: () => void }): Topics {
+  const { store, onDelete } = deps;
+  return {
+    create: async (given, key) => (await store.once(key, "createTopic", { ...given, id: uuidv7() })).result,
+    find: (projectNo, reference) => store.run("findTopic", projectNo, reference),
+    async all(projectNo, shows) {
+      const found: TopicRow[] = [];
+      for (let after = "", looked = 0; looked < MOST; looked += STRIDE) {
+        const page = await store.run("listTopics", projectNo, after, STRIDE);
+        found.push(...page.filter(shows));
+        const last = page.at(-1);
+        if (page.length < STRIDE || last === undefined) break;
+        after = last.name;
+      }
+      return found;
+    },
+    update: (topic, change) => store.run("updateTopic", topic.no, change),
+    async delete(topic) {
+      await store.run("deleteTopic", topic.no);
+      onDelete();
+    },
+  };
+}
