@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
 import { type Operation, operation } from "../operation.ts";
 import { page, paging, reference, uuid } from "../shapes.ts";
+import { pollCall, task } from "./protocol.ts";
 import type { workflowRoutes } from "./routes.ts";
 import * as w from "./shapes.ts";
 
@@ -38,7 +39,7 @@ export const workflowOperations = {
   UpdateApp: operation({
     summary: "Change an app. What is not given stays. Where run results go also needs queues.messages.send on that queue.",
     permission: "workflows.apps.update",
-    errors: [...atApp, "name_taken", "invalid_target", "queue_not_found"],
+    errors: [...atApp, "invalid_target", "queue_not_found"],
     params: app,
     body: w.updateApp,
     answer: w.app,
@@ -73,6 +74,14 @@ export const workflowOperations = {
     params: app,
     query: paging,
     answer: page("workflows", w.workflow),
+  }),
+  PollTasks: operation({
+    summary: "Take runs of a pull app to execute: waits until there is one. What tasks hold is said by the workflow protocol.",
+    permission: "workflows.apps.work",
+    errors: [...atApp, "protocol_unsupported"],
+    params: app,
+    body: pollCall,
+    answer: z.object({ protocol: z.string(), tasks: z.array(task) }),
   }),
   StartRun: operation({
     summary: "Start a run of a workflow.",

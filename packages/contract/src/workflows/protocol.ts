@@ -1,5 +1,5 @@
 /**
- * What executors send (docs/protocol.md), with its bounds: announcements, step records, answers. Unknown members are passed over, for a
+ * What executors send (docs/protocol.md), with its bounds: announcements, step records, answers; and the tasks that pull workers get. Unknown members are passed over, for a
  * newer minor version may have sent them. Payloads stay JSON texts; that they parse is checked, so that every journal can be read.
  */
 import { z } from "zod";
@@ -143,4 +143,33 @@ export const pollCall = z.object({
     .max(1_000),
   max: z.int().min(1).max(100),
   waitSeconds: z.int().min(0).max(20),
+});
+
+/** A step as the journal of a task has it. */
+const journalStep = z.object({
+  id: z.string(),
+  type: z.enum(["run", "send", "value", "sleep", "wait", "child"]),
+  status: z.enum(["pending", "retrying", "completed", "failed", "cancelled"]),
+  attempt: z.int().optional(),
+  order: z.int().optional(),
+  retryAt: z.int().optional(),
+  until: z.int().optional(),
+  runId: z.string().optional(),
+  result: z.string().nullish(),
+  error: runError.optional(),
+});
+
+/** One execution of a run, as the answer of a poll has it. */
+export const task = z.object({
+  type: z.literal("execute"),
+  protocol: z.string(),
+  executionId: z.string(),
+  token: z.string(),
+  callbackUrl: z.string(),
+  now: z.int(),
+  leaseMs: z.int(),
+  run: z.object({ id: z.string(), appId: z.string(), workflow: z.string(), attempt: z.int(), createdAt: z.int() }),
+  input: z.string().nullable(),
+  cancelled: z.boolean(),
+  journal: z.object({ steps: z.array(journalStep), next: z.string().nullable() }),
 });

@@ -13,6 +13,7 @@ export const workflowRoutes = {
   SyncApp: { method: "POST", path: `${app}/sync` },
   RotateAppSecret: { method: "POST", path: `${app}/rotate-secret` },
   ListWorkflows: { method: "GET", path: `${app}/workflows` },
+  PollTasks: { method: "POST", path: `${app}/poll` },
   StartRun: { method: "POST", path: runs },
   ListRuns: { method: "GET", path: runs },
   CancelRuns: { method: "POST", path: `${runs}/cancel` },

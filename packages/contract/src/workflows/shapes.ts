@@ -36,7 +36,6 @@ export const createApp = z.strictObject({
   notifications: notifications.nullable().optional(),
 });
 export const updateApp = z.strictObject({
-  name: appName.optional(),
   url: z.string().min(1).optional(),
   maxConcurrency: maxConcurrency.optional(),
   notifications: notifications.nullable().optional(),
