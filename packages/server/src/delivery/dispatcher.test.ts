@@ -362,6 +362,22 @@ describe("the dispatcher", () => {
     expect(source.asked.length).toBeLessThan(80);
   });
 
+  it("a lane that was answered nothing again and again looks at once when something becomes ready, and not before", async () => {
+    begin();
+    const source = new Source("a", 1, 0);
+    source.nextInMs = 0;
+    const lane = dispatcher.add(source);
+    for (let i = 0; i < 50; i++) await turn();
+    const before = source.asked.length;
+    source.work.push(1);
+    lane.wake(5_000);
+    for (let i = 0; i < 5; i++) await turn();
+    expect([source.asked.length, source.open.length]).toEqual([before, 0]);
+    lane.wake();
+    await source.until(() => source.open.length === 1);
+    expect(source.asked.length).toBe(before + 1);
+  });
+
   it("P25, CTRL-08: a stop claims nothing more, lets open deliveries end, and answers as soon as they have", async () => {
     begin();
     const source = new Source("a", 2, 10);

@@ -275,9 +275,12 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
     if (!idle) mark(held);
     return {
       wake(inMs = 0) {
-        const at = clock.now() + inMs;
+        const now = clock.now();
+        const at = now + inMs;
+        // What made the store answer nothing, such as a row that somebody held, may be over: an event ends that wait, a failure's it doesn't.
+        const resumed = held.failures === 0 && held.notBefore > now && inMs <= 0;
         // One that is due, but neither waits for an instant nor has a request open, was held back by its source: it asks again.
-        if (at >= held.dueAt && held.slot >= 0) return;
+        if (at >= held.dueAt && held.slot >= 0 && !resumed) return;
         if (held.failures === 0) held.notBefore = 0;
         held.dueAt = Math.min(held.dueAt, at);
         mark(held);
