@@ -11,6 +11,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "./clock.ts";
 import { followChanges } from "./cluster/changes.ts";
+import { createDuties } from "./cluster/duties.ts";
 import { createNode } from "./cluster/node.ts";
 import { ownsEverything } from "./cluster/ownership.ts";
 import { type Config, egressPolicy } from "./config.ts";
@@ -33,6 +34,7 @@ import { gigadriveHandlers } from "./http/gigadrive/handlers.ts";
 import type { Handlers } from "./http/handler.ts";
 import { identityHandlers } from "./http/identity.ts";
 import { createLoad } from "./http/load.ts";
+import { workflowHandlers } from "./http/workflows/handlers.ts";
 import { createAuthenticator } from "./identity/authenticate.ts";
 import { ensureInstallation } from "./identity/installation.ts";
 import { createAccess } from "./identity/resolve.ts";
@@ -46,6 +48,10 @@ import type { Store } from "./store/store.ts";
 import { createSubscriptions } from "./subscription/subscription.ts";
 import { createTopicRoom } from "./topic/room.ts";
 import { version } from "./version.ts";
+import { createApps } from "./workflow/app.ts";
+import { RUN_REMOVAL, workflowChores } from "./workflow/chores.ts";
+import { createWorkflowEngine } from "./workflow/engine.ts";
+import { createRuns } from "./workflow/run.ts";
 
 const MiB = 1024 * 1024;
 /** How long `/readyz` waits for the store, in real milliseconds. */
@@ -109,8 +115,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => config.publicUrl ?? url });
     const housekeeping = createHousekeeping({
       clock,
-      chores: [...room.chores, ...topicRoom.chores, scheduleChore(store)],
+      chores: [...room.chores, ...topicRoom.chores, scheduleChore(store), ...workflowChores(store)],
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
+      duties: createDuties({ store, ownership }),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
     topicRoom.onWork((chore) => housekeeping.nudge(chore));
@@ -155,6 +162,28 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       log: logger,
       ownership,
     });
+    const engine = createWorkflowEngine({
+      store,
+      clock,
+      vault,
+      dispatcher,
+      pressure,
+      attempt,
+      version,
+      log: logger,
+      callbackUrl: () => `${config.publicUrl ?? url}/v1/workflow-executions`,
+      ownership,
+      changes,
+    });
+    const apps = createApps({
+      store,
+      vault,
+      policy,
+      engine,
+      report: (err) => logger.warn({ err }, "an app could not be asked for its workflows"),
+      onDelete: () => housekeeping.nudge(RUN_REMOVAL),
+    });
+    const runs = createRuns({ store });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     const authenticator = createAuthenticator({
       store,
@@ -170,6 +199,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
       ...basalticHandlers({ access, ...room, ...topicRoom, region: config.region }),
+      ...workflowHandlers({ access, apps, runs }),
       ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     };
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
@@ -189,6 +219,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const { apiKey } = await ensureInstallation(store, { ...options.install, newId: uuidv7, random });
     await subscriptions.start();
     await consumers.start();
+    await engine.start();
     url = await app.listen({ host: config.host, port: config.port });
     // Not before: a start that fails must take no work from those that run.
     await node?.start();
@@ -198,7 +229,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const close = async (graceMs: number): Promise<void> => {
       room.close();
       changes.close();
-      await Promise.all([node?.leave(), subscriptions.stop(graceMs), consumers.stop(graceMs), closeApp(app, graceMs)]);
+      await Promise.all([
+        node?.leave(),
+        subscriptions.stop(graceMs),
+        consumers.stop(graceMs),
+        engine.stop(graceMs),
+        closeApp(app, graceMs),
+      ]);
       pressure.close();
       attempts.close();
       load.close();

@@ -175,7 +175,7 @@ export async function openDoor(
     log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
   });
   const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => "https://millrace.example.com" });
-  const engine = createWorkflowEngine({
+  const workflowEngine = createWorkflowEngine({
     store,
     clock,
     vault,
@@ -186,7 +186,7 @@ export async function openDoor(
     log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
     callbackUrl: () => "https://millrace.example.com/v1/workflow-executions",
   });
-  const apps = createApps({ store, vault, policy, engine, report: (err) => logged.push({ err }), onDelete: () => {} });
+  const apps = createApps({ store, vault, policy, engine: workflowEngine, report: (err) => logged.push({ err }), onDelete: () => {} });
   const runs = createRuns({ store });
   const deps = { access, ...room };
   const real: Handlers = {

@@ -4,7 +4,6 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
-import { lockProject } from "./project-lock.ts";
 import { type NewQueue, queueVerbs } from "./queue.ts";
 import type { Notifications } from "./run-result.ts";
 import { numberOrNull } from "./run-rows.ts";
@@ -13,7 +12,7 @@ import type { LastError } from "./subscription.ts";
 /** Both secrets sign for this long after a rotation (P4). */
 const OVERLAP_MS = 24 * 3_600_000;
 /** The environment of the apps' queues: not a slug, so no project has it. */
-export const APP_ENVIRONMENT = ":apps";
+export const APP_ENVIRONMENT = "~apps";
 
 /** An app without its secrets. Times in milliseconds since 1970. */
 export interface AppRow {
@@ -71,7 +70,7 @@ export interface NewApp {
 }
 
 /** What an update may change; what is not given stays. */
-export type AppChange = Partial<Pick<AppRow, "name" | "url" | "maxConcurrency" | "state" | "notifications">>;
+export type AppChange = Partial<Pick<AppRow, "url" | "maxConcurrency" | "state" | "notifications">>;
 
 const COLUMNS = `no, id, resource_name, project_no, name, mode, url, queue_no, max_concurrency, state, secret, previous_secret, previous_until,
   notifications, protocol, build_id, synced_at, sync_error, failing, last_error, last_success_at, unclaimed, unnotified, created_at, updated_at`;
@@ -182,26 +181,16 @@ export const appVerbs = {
     return rows.map(appOf);
   },
 
-  /** Pausing an app pauses the queue of its wake-ups. Throws `app_not_found` and `name_taken`. */
+  /** Pausing an app pauses the queue of its wake-ups. Throws `app_not_found`. */
   async updateApp(tx: Tx, no: number, change: AppChange): Promise<AppRow> {
-    const [owner] = await tx.query("SELECT project_no FROM app WHERE no = :no", { no });
-    if (owner === undefined) throw missing();
-    if (change.name !== undefined) await lockProject(tx, Number(owner.project_no));
     const [locked] = await tx.query(`UPDATE app SET updated_at = :now WHERE no = :no RETURNING ${COLUMNS}`, { no, now: tx.now });
     if (locked === undefined) throw missing();
     const app = { ...appOf(locked), ...change };
-    const [other] = await tx.query("SELECT no FROM app WHERE project_no = :projectNo AND name = :name AND no <> :no", {
-      projectNo: app.projectNo,
-      name: app.name,
-      no,
-    });
-    if (other !== undefined) throw taken(app.name);
     const [row] = await tx.query(
-      `UPDATE app SET name = :name, url = :url, max_concurrency = :maxConcurrency, state = :state, notifications = :notifications
+      `UPDATE app SET url = :url, max_concurrency = :maxConcurrency, state = :state, notifications = :notifications
        WHERE no = :no RETURNING ${COLUMNS}`,
       {
         no,
-        name: app.name,
         url: app.url,
         maxConcurrency: app.maxConcurrency,
         state: app.state,

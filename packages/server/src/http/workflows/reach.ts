@@ -1,0 +1,67 @@
+/**
+ * From the references of a path to an app and a run, with the permission checked in the same step (A6, W4). What the key does not see is
+ * not there: an app that it does not see has no runs for it either.
+ */
+import { Fault } from "@millrace/contract";
+import type { Access } from "../../identity/access.ts";
+import type { Caller, ProjectRow } from "../../identity/caller.ts";
+import type { AppRow } from "../../store/app.ts";
+import type { RunRow } from "../../store/run-rows.ts";
+import type { Apps } from "../../workflow/app.ts";
+import type { Runs } from "../../workflow/run.ts";
+
+/** The references of a path. */
+export interface AppParams {
+  organizationId: string;
+  projectId: string;
+  appId: string;
+}
+
+/** The resource that an app is, and what its workflows stand below. */
+export function appResource(project: ProjectRow, name: string): string {
+  return `${project.organization.name}/${project.name}/apps/${name}`;
+}
+
+const appMissing = (): Fault => new Fault("app_not_found", "there is no such app, or the key does not reach it");
+const runMissing = (): Fault => new Fault("run_not_found", "there is no such run in this app, or the key does not reach it");
+
+export interface Reach {
+  /** `permission` is checked on the app; `null` asks only whether the key sees it or a workflow of it. */
+  app(caller: Caller, params: AppParams, permission: string | null): Promise<{ project: ProjectRow; app: AppRow }>;
+  /** An app of the caller's own project, and `permission` checked on one of its workflows, whether it was announced or not. */
+  workflow(caller: Caller, params: AppParams, workflow: string, permission: string): Promise<{ project: ProjectRow; app: AppRow }>;
+  /** A run, and `permission` checked on its workflow. */
+  run(
+    caller: Caller,
+    params: AppParams & { runId: string },
+    permission: string,
+  ): Promise<{ project: ProjectRow; app: AppRow; run: RunRow }>;
+}
+
+/** Makes the look-ups. */
+export function createReach({ access, apps, runs }: { access: Access; apps: Apps; runs: Runs }): Reach {
+  const app: Reach["app"] = async (caller, params, permission) => {
+    const project = await access.project(caller, params, null);
+    const found = await apps.find(project.no, params.appId);
+    if (found === null) throw appMissing();
+    access.demand(caller, permission, appResource(project, found.name), appMissing);
+    return { project, app: found };
+  };
+  return {
+    app,
+    async workflow(caller, params, workflow, permission) {
+      const reached = await app(caller, params, null);
+      access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${workflow}`, () => {
+        throw new Fault("permission_denied", `the key lacks the permission ${permission} on this workflow`, { permission });
+      });
+      return reached;
+    },
+    async run(caller, params, permission) {
+      const reached = await app(caller, params, null);
+      const run = await runs.find(reached.app, params.runId);
+      if (run === null) throw runMissing();
+      access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${run.workflow}`, runMissing);
+      return { ...reached, run };
+    },
+  };
+}

@@ -1,0 +1,30 @@
+/** What housekeeping does for workflows: ends runs that took too long, sends results that had to wait, removes what is over. */
+import type { Chore } from "../queue/housekeeping.ts";
+import type { Store } from "../store/store.ts";
+
+/** The chore that removes runs: to be nudged when an app was deleted. */
+export const RUN_REMOVAL = "old runs";
+
+/** The chores of one store's workflows. A run's time is looked at every two seconds at least. */
+export function workflowChores(store: Store): Chore[] {
+  return [
+    {
+      name: "run timeouts",
+      everyMs: 2_000,
+      async run() {
+        const { more, nextInMs } = await store.run("timeOutRuns");
+        return more ? 0 : nextInMs;
+      },
+    },
+    {
+      name: "run results",
+      everyMs: 15_000,
+      async run() {
+        const { more, nextInMs } = await store.run("sendRunResults");
+        return more ? 0 : nextInMs;
+      },
+    },
+    { name: "kept messages", everyMs: 10_000, run: async () => ((await store.run("expireKept")) ? 0 : null) },
+    { name: RUN_REMOVAL, everyMs: 60_000, run: async () => ((await store.run("removeRuns")) ? 0 : null) },
+  ];
+}

@@ -1,0 +1,137 @@
+/** What can be asked of runs through the API (W3): start, look at, cancel and retry, one or many. */
+import { Fault, invalid } from "@millrace/contract";
+import { uuidv7 } from "uuidv7";
+import type { AppRow } from "../store/app.ts";
+import type { RunFilter } from "../store/run.ts";
+import type { RunRow, RunStatus } from "../store/run-rows.ts";
+import type { Store } from "../store/store.ts";
+import type { IdempotencyKey } from "../store/types.ts";
+import { payloadBytes, payloadOf } from "./rules.ts";
+import { type WireRun, type WireStep, wireRun, wireStep } from "./wire.ts";
+
+/** How many runs one page of a list reads at once, and how many it may walk over to find those in the key's reach. */
+const STRIDE = 200;
+const WALK = 2_000;
+/** How many runs one call changes by a filter, and how many in one transaction. */
+const STEERED = 1_000;
+const STEERED_AT_ONCE = 100;
+
+/** Which runs, as the contract's shape has it; instants as ISO texts. */
+export interface GivenFilter {
+  status?: RunStatus | undefined;
+  workflow?: string | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+  text?: string | undefined;
+}
+
+/** Which workflows of an app a key reaches with the permission at hand. */
+export type Reaches = (workflow: string) => boolean;
+
+export interface Runs {
+  start(
+    app: AppRow,
+    given: { workflow: string; input?: unknown; runId?: string | undefined; timeoutSeconds?: number | undefined },
+    key: IdempotencyKey | null,
+  ): Promise<WireRun>;
+  /** `null` when there is none. */
+  find(app: AppRow, id: string): Promise<RunRow | null>;
+  /** Newest first, from before number `before` on, of those that `reaches` lets through: only `next: null` ends the list. */
+  list(
+    app: AppRow,
+    filter: GivenFilter,
+    page: { before: number | null; limit: number },
+    reaches: Reaches,
+  ): Promise<{ runs: WireRun[]; next: number | null }>;
+  steps(run: RunRow, page: { after: number | null; limit: number; results: boolean }): Promise<{ steps: WireStep[]; next: number | null }>;
+  payload(run: RunRow, which: "input" | "output"): Promise<unknown>;
+  cancel(app: AppRow, run: RunRow): Promise<WireRun>;
+  retry(app: AppRow, run: RunRow): Promise<WireRun>;
+  /** Cancels or retries what can be; of a filter's runs the newest 1,000. */
+  steer(
+    app: AppRow,
+    verb: "cancel" | "retry",
+    which: { runIds?: string[] | undefined; filter?: GivenFilter | undefined },
+    reaches: Reaches,
+  ): Promise<{ runIds: string[]; more: boolean }>;
+}
+
+function filterOf({ since, until, ...given }: GivenFilter): RunFilter {
+  const filter: RunFilter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  if (since !== undefined) filter.since = Date.parse(since);
+  if (until !== undefined) filter.until = Date.parse(until);
+  return filter;
+}
+
+/** Makes the verbs of runs. */
+export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: () => string }): Runs {
+  const walk = async (
+    app: AppRow,
+    filter: RunFilter,
+    page: { before: number | null; limit: number },
+    reaches: Reaches,
+  ): Promise<{ runs: RunRow[]; next: number | null }> => {
+    const runs: RunRow[] = [];
+    let before = page.before;
+    for (let walked = 0; walked < WALK; ) {
+      const limit = Math.min(STRIDE, WALK - walked);
+      const { runs: some, next } = await store.run("listRuns", app.no, { filter, before, limit });
+      for (const run of some) {
+        walked++;
+        before = run.no;
+        if (!reaches(run.workflow)) continue;
+        runs.push(run);
+        if (runs.length === page.limit) return { runs, next: run === some.at(-1) ? next : run.no };
+      }
+      if (next === null) return { runs, next: null };
+    }
+    return { runs, next: before };
+  };
+
+  return {
+    async start(app, { workflow, input, runId, timeoutSeconds }, key) {
+      const { result } = await store.once(key, "startRun", app.no, {
+        id: runId ?? newId(),
+        workflow,
+        input: payloadBytes("input", input),
+        source: { kind: "api" },
+        timeoutMs: timeoutSeconds === undefined ? null : timeoutSeconds * 1000,
+      });
+      return wireRun(app.id, result);
+    },
+    find: (app, id) => store.run("getRun", app.no, id),
+    async list(app, filter, page, reaches) {
+      if (filter.since !== undefined && filter.until !== undefined && filter.since > filter.until)
+        throw invalid("until", "not before since", filter.until);
+      const { runs, next } = await walk(app, filterOf(filter), page, reaches);
+      return { runs: runs.map((run) => wireRun(app.id, run)), next };
+    },
+    async steps(run, page) {
+      const { steps, next } = await store.run("listSteps", run.no, page);
+      return { steps: steps.map(wireStep), next };
+    },
+    async payload(run, which) {
+      return payloadOf(await store.run("getPayload", run.no, which));
+    },
+    cancel: async (app, run) => wireRun(app.id, await store.run("cancelRun", run.no)),
+    retry: async (app, run) => wireRun(app.id, await store.run("retryRun", run.no)),
+    async steer(app, verb, { runIds, filter }, reaches) {
+      const nos: number[] = [];
+      let more = false;
+      if (filter !== undefined) {
+        const found = await walk(app, filterOf(filter), { before: null, limit: STEERED }, reaches);
+        nos.push(...found.runs.map(({ no }) => no));
+        more = found.next !== null;
+      }
+      for (const id of runIds ?? []) {
+        const run = await store.run("getRun", app.no, id);
+        if (run === null || !reaches(run.workflow)) throw new Fault("run_not_found", `there is no run ${id} in this app`);
+        nos.push(run.no);
+      }
+      const done: string[] = [];
+      for (let from = 0; from < nos.length; from += STEERED_AT_ONCE)
+        done.push(...(await store.run("steerRuns", verb, nos.slice(from, from + STEERED_AT_ONCE))));
+      return { runIds: done, more };
+    },
+  };
+}
