@@ -16,8 +16,8 @@ export interface DeliveryError {
   message: string;
 }
 
-/** What a queue is to get. Attributes are JSON text. */
-export type Content = Omit<StoredSend, "delayMs" | "meta">;
+/** What a queue is to get; attributes and meta are JSON texts. */
+export type Content = Omit<StoredSend, "delayMs">;
 
 /** One attempt that ended, with what leased its message. `deliveryNo` is `null` for a handshake, which has no record. */
 export interface DeliverySettle {
@@ -90,7 +90,7 @@ async function settleDeliveries(tx: Tx, rows: readonly DeliverySettle[]): Promis
   return results;
 }
 
-const sendOf = (content: Content): StoredSend => ({ ...content, meta: null, delayMs: null });
+const sendOf = (content: Content): StoredSend => ({ ...content, delayMs: null });
 
 /** Puts notifications into the queues that subscribe them, as far as their leases hold and the queues take them. */
 async function putInQueues(

@@ -4,6 +4,7 @@
  * however many nodes, every match gets exactly one record (T3).
  */
 import type { Tx } from "../db/db.ts";
+import type { Content } from "./delivery.ts";
 import { lockQueues } from "./group.ts";
 import { type HotQueue, readQueues } from "./queue-memory.ts";
 import { queuesToLock, type StoredResult, type StoredSend, send } from "./send.ts";
@@ -14,9 +15,10 @@ export interface MemberRow {
   subscriptionNo: number;
   subscriptionId: string;
   protocol: "webhook" | "queue";
-  /** Its internal queue, and the queue that a `queue` subscription is for. */
+  /** Its internal queue, and the queue that a `queue` subscription is for, FIFO or not. */
   queueNo: number;
   targetNo: number | null;
+  targetFifo: boolean;
   filter: string | null;
   scope: "attributes" | "message";
   /** Valid for versions from `since` to before `until`. */
@@ -28,7 +30,7 @@ export interface MemberRow {
 export interface Match {
   subscriptionNo: number;
   queueNo: number;
-  content: Omit<StoredSend, "delayMs" | "meta"> | null;
+  content: Content | null;
 }
 
 /** A stretch of one notification's fan-out: everybody after `walked` up to `upto`. `last`: nobody comes after them. */
@@ -49,8 +51,9 @@ export interface StretchResult {
   delivered: number;
 }
 
-const MEMBERS = `SELECT m.subscription_no, s.id, s.protocol, s.queue_no, s.target_no, m.filter, m.scope, m.since, m.until
-  FROM membership AS m JOIN topic_subscription AS s ON s.no = m.subscription_no WHERE m.topic_no = :topicNo`;
+const MEMBERS = `SELECT m.subscription_no, s.id, s.protocol, s.queue_no, s.target_no, q.type AS target_type, m.filter, m.scope,
+    m.since, m.until FROM membership AS m JOIN topic_subscription AS s ON s.no = m.subscription_no LEFT JOIN queue AS q ON q.no = s.target_no
+  WHERE m.topic_no = :topicNo`;
 
 interface StoredMember {
   subscription_no: number;
@@ -58,6 +61,7 @@ interface StoredMember {
   protocol: MemberRow["protocol"];
   queue_no: number;
   target_no: number | null;
+  target_type: string | null;
   filter: string | null;
   scope: MemberRow["scope"];
   since: number;
@@ -70,6 +74,7 @@ const memberOf = (row: StoredMember): MemberRow => ({
   protocol: row.protocol,
   queueNo: row.queue_no,
   targetNo: row.target_no,
+  targetFifo: row.target_type === "fifo",
   filter: row.filter,
   scope: row.scope,
   since: row.since,
@@ -182,7 +187,7 @@ async function deliver(tx: Tx, stretches: readonly Stretch[]): Promise<Map<numbe
     const body = new TextEncoder().encode(`${no} ${stretch.no}`);
     const rest = { attributes: null, meta: null, dedupId: null, delayMs: null };
     const waiting: StoredSend = { queueNo: match.queueNo, body, groupKey: stretch.groupId, ...rest };
-    const direct = match.content === null || behind.has(match.queueNo) ? null : { ...match.content, meta: null, delayMs: null };
+    const direct = match.content === null || behind.has(match.queueNo) ? null : { ...match.content, delayMs: null };
     return { stretch, match, no, direct, waiting };
   });
   const sends = legs.flatMap(({ direct, waiting }) => (direct === null ? [waiting] : [direct, waiting]));
