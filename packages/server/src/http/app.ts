@@ -9,7 +9,9 @@ import type { Registry } from "prom-client";
 import type { Clock } from "../clock.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
 import type { Vault } from "../identity/vault.ts";
+import type { Executions } from "../workflow/executions.ts";
 import { addLinks, type Links } from "./basaltic/links.ts";
+import { addExecutionCalls } from "./execution-calls.ts";
 import type { Handlers } from "./handler.ts";
 import type { Load } from "./load.ts";
 import { createMeter } from "./meter.ts";
@@ -35,6 +37,8 @@ export interface AppDeps {
   limits?: Partial<AppLimits>;
   /** Where the links of notifications lead; without them there are no such routes. */
   links?: Links;
+  /** What executions of workflows report to; without them there are no such routes. */
+  executions?: Executions;
 }
 
 export interface AppLimits {
@@ -116,7 +120,9 @@ export function createApp(deps: AppDeps): FastifyInstance {
   app.setErrorHandler(fail);
 
   const links = deps.links === undefined ? [] : addLinks(app, deps.links);
-  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app), links].flat();
+  const { executions, load } = deps;
+  const calls = executions === undefined ? [] : addExecutionCalls(app, { executions, load });
+  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app), links, calls].flat();
   addOperations(app, { ...deps, meter: createMeter(deps.registry) });
 
   const methodsOf = createMethodTable(extra);
