@@ -28,3 +28,9 @@ export const publicationRoutes = {
   GetDelivery: { method: "GET", path: "/v1/deliveries/{deliveryId}" },
   Redeliver: { method: "POST", path: "/v1/deliveries/{deliveryId}/redeliver" },
 } as const;
+
+/** Why a notification did or did not arrive. */
+export const diagnosisRoutes = {
+  ExplainNotification: { method: "GET", path: "/v1/notifications/{messageId}/explanation" },
+  TestFilterPolicy: { method: "POST", path: "/v1/filter_policies/test" },
+} as const;

@@ -87,6 +87,15 @@ async function deliveryFor(tx: Tx, notificationNo: number, subscriptionNo: numbe
   return row === undefined ? null : deliveryOf(row);
 }
 
+/** The records of one notification for the subscriptions numbered `first` to `last`. */
+export async function deliveriesAmong(tx: Tx, notificationNo: number, first: number, last: number): Promise<DeliveryRow[]> {
+  const rows = await tx.query(
+    `${RECORD} WHERE d.notification_no = :notificationNo AND d.subscription_no >= :first AND d.subscription_no <= :last`,
+    { notificationNo, first, last, now: tx.now },
+  );
+  return rows.map(deliveryOf);
+}
+
 /**
  * A page of a subscription's records, newest first, of one state or of all; `before` is the number that the last page ended with. A page
  * may be short although more follow, which `next` says. `total` counts up to 10,000 of all states.

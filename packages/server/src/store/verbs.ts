@@ -7,10 +7,11 @@ import { deliveryRecordVerbs } from "./delivery-record.ts";
 import { deploymentVerbs } from "./deployment.ts";
 import { environmentVerbs } from "./environment.ts";
 import { executionVerbs } from "./execution.ts";
+import { explanationVerbs } from "./explanation.ts";
 import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
-import { membershipVerbs } from "./membership.ts";
 import { laneChangeVerbs } from "./lane-change.ts";
+import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
@@ -49,6 +50,7 @@ export const coldVerbs = {
   ...topicLaneVerbs,
   ...deliveryVerbs,
   ...deliveryRecordVerbs,
+  ...explanationVerbs,
   ...clusterVerbs,
   ...laneChangeVerbs,
   ...appVerbs,
