@@ -1,45 +1,20 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { createRequire } from "node:module";
-import { createInterface } from "node:readline";
-import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Examples, example, openExamples } from "./example.fixture.ts";
 import { type PushHandler, toNodeHandler } from "./index.ts";
-import { type Live, live } from "./live.fixture.ts";
+import type { Live } from "./live.fixture.ts";
 
-const example = (name: string): string => fileURLToPath(new URL(`../../../examples/sdk/${name}.ts`, import.meta.url));
-const loader = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
-
+let examples: Examples;
 let server: Live;
-const children: ChildProcess[] = [];
+const start: Examples["start"] = (...given) => examples.start(...given);
 beforeAll(async () => {
-  server = await live();
+  examples = await openExamples();
+  server = examples.server;
 });
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.restoreAllMocks();
 });
-afterAll(async () => {
-  for (const child of children) child.kill("SIGKILL");
-  await server.close();
-});
-
-/** Starts an example as its users do; its lines can be read one by one. */
-function start(name: string, args: string[], env: Record<string, string> = {}) {
-  const settings = { MILLRACE_URL: server.url, MILLRACE_API_KEY: server.apiKey, MILLRACE_PROJECT: "shop", ...env };
-  const child = spawn(process.execPath, ["--import", loader, "--conditions=@millrace/source", example(name), ...args], {
-    env: { ...process.env, NODE_OPTIONS: "", ...settings },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  children.push(child);
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  return {
-    child,
-    async line(): Promise<string | undefined> {
-      const { value, done } = await lines.next();
-      return done === true ? undefined : (value as string);
-    },
-  };
-}
+afterAll(() => examples.close());
 
 /** Lines that an example in this process writes. */
 function said(): () => Promise<string> {
@@ -76,7 +51,7 @@ describe("the examples", () => {
 
   it("C12, C15: the node:http server is pushed to", async () => {
     const app = start("node-server", [], { PORT: "0", MILLRACE_QUEUE_SIGNING_SECRET: server.secret });
-    const port = /^listening on (\d+)$/.exec((await app.line()) ?? "")?.[1];
+    const port = await app.port();
     await server.register("server", `http://127.0.0.1:${port}`);
     const emails = server.client.queue<{ to: string }>("emails");
     await emails.ensure({ consumerPath: "/api/queues/emails" });

@@ -1,44 +1,31 @@
 /** The examples for web frameworks, pushed to by a server. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { createRequire } from "node:module";
-import { createInterface } from "node:readline";
-import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Examples, example, openExamples } from "./example.fixture.ts";
 import { toNodeHandler } from "./index.ts";
-import { type Live, live } from "./live.fixture.ts";
+import type { Live } from "./live.fixture.ts";
 
-const example = (name: string): string => fileURLToPath(new URL(`../../../examples/sdk/${name}.ts`, import.meta.url));
-const loader = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
-
+let examples: Examples;
 let server: Live;
-const children: ChildProcess[] = [];
 beforeAll(async () => {
-  server = await live();
+  examples = await openExamples();
+  server = examples.server;
 });
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.restoreAllMocks();
 });
-afterAll(async () => {
-  for (const child of children) child.kill("SIGKILL");
-  await server.close();
-});
+afterAll(() => examples.close());
 
 describe("the examples for frameworks", () => {
   it("C12: an Express app is pushed to ahead of its body parser, refuses what is not signed, and its other routes parse", async () => {
-    const child = spawn(process.execPath, ["--import", loader, "--conditions=@millrace/source", example("express-server")], {
-      env: { ...process.env, NODE_OPTIONS: "", PORT: "0", MILLRACE_QUEUE_SIGNING_SECRET: server.secret },
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    children.push(child);
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const port = /^listening on (\d+)$/.exec((await lines.next()).value as string)?.[1];
+    const shop = examples.start("express-server", [], { PORT: "0", MILLRACE_QUEUE_SIGNING_SECRET: server.secret });
+    const port = await shop.port();
     const base = `http://127.0.0.1:${port}`;
     await server.register("express", base);
     const orders = server.client.queue<{ order: number }>("orders");
     await orders.ensure({ consumerPath: "/api/queues/orders" });
     await orders.send({ order: 7 });
-    expect((await lines.next()).value).toBe("shipped order 7, attempt 1");
+    expect(await shop.line()).toBe("shipped order 7, attempt 1");
     await orders.send({ order: -1 });
     const { stats } = await server.until(
       () => orders.info(),
