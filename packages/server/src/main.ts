@@ -199,7 +199,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
       ...basalticHandlers({ access, ...room, ...topicRoom, region: config.region }),
-      ...workflowHandlers({ access, apps, runs }),
+      ...workflowHandlers({ access, apps, runs, engine }),
       ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     };
     const load = createLoad({ memoryCapBytes: config.memoryCapMegabytes * MiB });
@@ -213,14 +213,16 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       logger,
       ready: () => answers(store),
       links: topicRoom.topicSubscriptions,
+      executions: engine.executions,
     });
     if (options.virtualClock !== undefined) addDevClock(app, clock, options.virtualClock);
 
     const { apiKey } = await ensureInstallation(store, { ...options.install, newId: uuidv7, random });
     await subscriptions.start();
     await consumers.start();
-    await engine.start();
     url = await app.listen({ host: config.host, port: config.port });
+    // Tasks say where executors report.
+    await engine.start();
     // Not before: a start that fails must take no work from those that run.
     await node?.start();
     logger.info({ url, version, engine: store.engine }, "the server listens");

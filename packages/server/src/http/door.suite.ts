@@ -195,7 +195,7 @@ export async function openDoor(
     ...messageHandlers(deps),
     ...subscriptionHandlers({ access, subscriptions }),
     ...basalticHandlers({ ...deps, ...topicRoom, region: "local" }),
-    ...workflowHandlers({ access, apps, runs }),
+    ...workflowHandlers({ access, apps, runs, engine: workflowEngine }),
     ...gigadriveHandlers({ ...deps, consumers, schedules, environments, deployments }),
   };
   const app = createApp({
@@ -209,6 +209,7 @@ export async function openDoor(
     ready: options.ready ?? (async () => true),
     limits: options.limits,
     links: topicRoom.topicSubscriptions,
+    executions: workflowEngine.executions,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
