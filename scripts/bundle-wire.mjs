@@ -1,7 +1,7 @@
 // Part of the build: puts the contract's wire formats into the SDK's dist and points its imports at them, so that the published SDK has no
 // dependency. The formats import nothing but each other, which is checked here. Running it again changes nothing.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const wire = fileURLToPath(new URL("../packages/contract/dist/wire", import.meta.url));
@@ -27,9 +27,11 @@ const modules = new Set(["index"]);
 // A set that grows while it is walked is walked to its end.
 for (const name of modules) for (const neighbour of copy(name)) modules.add(neighbour);
 
-for (const name of readdirSync(dist).filter((file) => /\.(js|d\.ts)$/.test(file))) {
+const files = readdirSync(dist, { recursive: true, encoding: "utf8" });
+for (const name of files.filter((file) => /\.(js|d\.ts)$/.test(file) && !file.startsWith("wire"))) {
   const path = join(dist, name);
   const text = readFileSync(path, "utf8");
-  const bundled = text.replaceAll('"@millrace/contract/wire"', '"./wire/index.js"');
+  const up = "../".repeat(name.split(sep).length - 1) || "./";
+  const bundled = text.replaceAll('"@millrace/contract/wire"', `"${up}wire/index.js"`);
   if (bundled !== text) writeFileSync(path, bundled);
 }

@@ -4,6 +4,7 @@
  */
 import { asBytes } from "./codec.ts";
 import type { PushHandler } from "./handler.ts";
+import { maxBodyBytes } from "./request-body.ts";
 import { messageOf } from "./text.ts";
 
 /** A `node:http` request, an Express request, or Fastify's (which has `raw`). */
@@ -33,26 +34,24 @@ interface RawResponse {
   readonly writableFinished?: boolean;
 }
 
-/** Beyond this no delivery is genuine, and `handler` refuses it. */
-const maxBodyBytes = 2 * 1024 * 1024 + 1;
-
-/** The raw bytes; `undefined` when a parser has taken them. */
-async function readBody(outer: NodeRequest, raw: RawRequest): Promise<Uint8Array | undefined> {
-  for (const kept of [outer.rawBody, outer.body]) {
-    if (typeof kept === "string") return new TextEncoder().encode(kept);
-    const bytes = asBytes(kept);
+/** The raw bytes, cut behind the first that is too many; `undefined` when a parser has taken them. */
+async function readRaw(outer: NodeRequest, raw: RawRequest, most: number): Promise<Uint8Array | undefined> {
+  const kept = most + 1;
+  for (const parsed of [outer.rawBody, outer.body]) {
+    if (typeof parsed === "string") return new TextEncoder().encode(parsed);
+    const bytes = asBytes(parsed);
     if (bytes !== undefined) return bytes;
   }
   if (raw.readableEnded === true && Number(raw.headers["content-length"] ?? 1) > 0) return undefined;
   const chunks: Uint8Array[] = [];
   let length = 0;
-  if (Number(raw.headers["content-length"] ?? 0) >= maxBodyBytes) return new Uint8Array();
+  if (Number(raw.headers["content-length"] ?? 0) > most) return new Uint8Array();
   for await (const chunk of raw as AsyncIterable<Uint8Array>) {
     // Leaving the loop would cut the connection before the answer: what is too much is read and dropped.
-    if (length < maxBodyBytes) chunks.push(chunk);
+    if (length < kept) chunks.push(chunk);
     length += chunk.length;
   }
-  const whole = new Uint8Array(Math.min(length, maxBodyBytes));
+  const whole = new Uint8Array(Math.min(length, kept));
   let at = 0;
   for (const chunk of chunks) {
     whole.set(chunk.subarray(0, whole.length - at), at);
@@ -70,8 +69,11 @@ function headersOf(given: NodeRequest["headers"]): Headers {
   return headers;
 }
 
-/** Wraps a route handler for `createServer(…)`, `app.post(path, …)` of Express, and Fastify's route handlers. */
-export function toNodeHandler(handler: PushHandler): NodeHandler {
+/**
+ * Wraps a route handler for `createServer(…)`, `app.post(path, …)` of Express, and Fastify's route handlers. `most` is how many bytes of
+ * a body the handler wants; beyond the longest delivery of a message unless given.
+ */
+export function toNodeHandler(handler: PushHandler, most: number = maxBodyBytes): NodeHandler {
   return async (outer, given) => {
     const reply: { raw?: unknown; hijack?: unknown } = given;
     const raw = (outer.raw ?? outer) as RawRequest;
@@ -85,7 +87,7 @@ export function toNodeHandler(handler: PushHandler): NodeHandler {
     let headers: Record<string, string> = {};
     let body = new Uint8Array();
     try {
-      const bytes = await readBody(outer, raw);
+      const bytes = await readRaw(outer, raw, most);
       if (bytes === undefined) {
         console.error(
           "The body of a delivery was parsed before its signature could be checked. Mount this route ahead of body parsers (Express: use express.raw({ type: () => true }); Fastify: add a content type parser for * with parseAs: 'buffer').",

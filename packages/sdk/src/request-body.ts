@@ -7,9 +7,9 @@ export const maxBodyBytes = 2 * 1024 * 1024;
 export const refuse = (status: number, why: string): Response =>
   new Response(`${why}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8" } });
 
-/** The whole body, or `undefined` when it is too long or breaks off. */
-export async function readBody(request: Request): Promise<Uint8Array | undefined> {
-  if (Number(request.headers.get("content-length") ?? 0) > maxBodyBytes) return undefined;
+/** The whole body, or `undefined` when it is longer than `most` bytes or breaks off. */
+export async function readBody(request: Request, most: number = maxBodyBytes): Promise<Uint8Array | undefined> {
+  if (Number(request.headers.get("content-length") ?? 0) > most) return undefined;
   try {
     if (request.body === null) return new Uint8Array(await request.arrayBuffer());
     const chunks: Uint8Array[] = [];
@@ -17,7 +17,7 @@ export async function readBody(request: Request): Promise<Uint8Array | undefined
     const reader = request.body.getReader();
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       length += next.value.length;
-      if (length > maxBodyBytes) {
+      if (length > most) {
         await reader.cancel();
         return undefined;
       }

@@ -1,26 +1,6 @@
 /** Sends to queues by id, for workflows and anything else (W16). It has a key of its own: a run never borrows the server's rights. */
-import { keyAuthorizer, missingAuthorizer } from "../credentials.ts";
-import { variable } from "../environment.ts";
-import { ApiError, ConfigurationError } from "../errors.ts";
-import { addressOf } from "../millrace.ts";
-import { platform, type Runtime } from "../runtime.ts";
-import { createTransport, type Transport } from "../transport.ts";
-
-/** Who sends, and where to. What is not given comes from the environment. */
-export interface QueuesClientOptions {
-  /** `MILLRACE_API_KEY` */
-  apiKey?: string;
-  /** By id or name; `MILLRACE_ORGANIZATION`. */
-  organizationId?: string;
-  /** By id or name; `MILLRACE_PROJECT`. */
-  projectId?: string;
-  /** `MILLRACE_URL`, else `http://127.0.0.1:7400`. */
-  baseUrl?: string;
-  /** How long one try may take, in milliseconds; 30,000 unless given. */
-  timeoutMs?: number;
-  /** Network, time and chance, for tests. */
-  runtime?: Partial<Runtime>;
-}
+import { ApiError } from "../errors.ts";
+import { type Connection, type ConnectionOptions, connect } from "./connection.ts";
 
 /** A message as it is sent. A FIFO queue wants a `groupId`. */
 export interface QueueMessage {
@@ -47,22 +27,11 @@ export interface SendToQueueOptions {
 
 /** A client of the queues of one project. Making one calls nothing. */
 export class QueuesClient {
-  readonly #transport: Transport;
-  readonly #path: () => string;
-  readonly #runtime: Runtime;
+  readonly #connection: Connection;
 
   /** Throws `ConfigurationError` when the address is no URL. */
-  constructor(options: QueuesClientOptions = {}) {
-    this.#runtime = { ...platform, ...options.runtime };
-    const apiKey = options.apiKey ?? variable("MILLRACE_API_KEY");
-    this.#transport = createTransport({
-      url: addressOf(options.baseUrl),
-      authorizer: apiKey === undefined ? missingAuthorizer : keyAuthorizer(apiKey),
-      timeoutMs: options.timeoutMs ?? 30_000,
-      maxRetries: 3,
-      runtime: this.#runtime,
-    });
-    this.#path = () => projectPath(options.organizationId, options.projectId);
+  constructor(options: ConnectionOptions = {}) {
+    this.#connection = connect(options, 3);
   }
 
   /**
@@ -70,11 +39,12 @@ export class QueuesClient {
    * to three times, after `Retry-After`; a spent quota (`quota_exceeded`) and any other refusal reject with `ApiError` at once.
    */
   async send(queueId: string, messages: readonly QueueMessage[], options: SendToQueueOptions = {}): Promise<SentToQueue[]> {
-    const answer = await this.#transport({
+    const { transport, projectPath, runtime } = this.#connection;
+    const answer = await transport({
       method: "POST",
-      path: `${this.#path()}/queues/${encodeURIComponent(queueId)}/messages`,
+      path: `${projectPath()}/queues/${encodeURIComponent(queueId)}/messages`,
       body: { messages },
-      idempotencyKey: options.idempotencyKey ?? this.#runtime.uuid(),
+      idempotencyKey: options.idempotencyKey ?? runtime.uuid(),
       repeat: "failed",
       signal: options.signal,
     });
@@ -82,15 +52,6 @@ export class QueuesClient {
     if (!Array.isArray(sent)) throw new ApiError({ status: 200, code: "invalid_answer", message: "the server did not say what it stored" });
     return sent.map(({ messageId, seq }) => (seq === undefined ? { messageId } : { messageId, seq }));
   }
-}
-
-/** `/v1/organizations/{o}/projects/{p}`. Throws `ConfigurationError` when one of them is not known. */
-export function projectPath(organizationId: string | undefined, projectId: string | undefined): string {
-  const organization = organizationId ?? variable("MILLRACE_ORGANIZATION");
-  const project = projectId ?? variable("MILLRACE_PROJECT");
-  if (organization === undefined) throw new ConfigurationError("No organization. Set MILLRACE_ORGANIZATION, or pass organizationId.");
-  if (project === undefined) throw new ConfigurationError("No project. Set MILLRACE_PROJECT, or pass projectId.");
-  return `/v1/organizations/${encodeURIComponent(organization)}/projects/${encodeURIComponent(project)}`;
 }
 
 /** Whether a send that failed may succeed when the step tries again: the server was busy, or nobody knows what became of it. */

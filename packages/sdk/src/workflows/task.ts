@@ -1,0 +1,68 @@
+/** One task, from its journal's pages to its answer: what push and pull have in common. */
+import { type ExecutionAnswer, type JournalStep, speaks, type Task } from "@millrace/contract/wire";
+import type { Runtime } from "../runtime.ts";
+import { blocked, ExecutionOver, type Host } from "./execution.ts";
+import type { Reporter, Standing } from "./reporter.ts";
+import { runWorkflow } from "./run.ts";
+import { turn } from "./turn.ts";
+import type { AnyWorkflow } from "./workflow.ts";
+
+/** What a transport adds to a task. */
+export interface Surrounds {
+  workflows: ReadonlyMap<string, AnyWorkflow>;
+  reporter: Reporter;
+  runtime: Runtime;
+  /** Aborted when the execution is lost. */
+  signal: AbortSignal;
+  /** Whether no step may begin any more. */
+  closing(): boolean;
+  /** Told what the server says of the execution. */
+  hear?(standing: Standing): void;
+}
+
+/** A pause before a step's retry that is waited for here instead of giving the run back. */
+const lingerMs = 2000;
+
+async function wholeJournal({ journal, token }: Task, reporter: Reporter): Promise<JournalStep[]> {
+  const steps = [...journal.steps];
+  for (let { next } = journal; next !== null; ) {
+    const page = await reporter.page(token, next);
+    steps.push(...page.steps);
+    next = page.next;
+  }
+  return steps;
+}
+
+/** Moves a run on as far as it goes. `undefined`: the execution is lost, or the server has ended it already. Never rejects. */
+export async function runTask(task: Task, around: Surrounds): Promise<ExecutionAnswer | undefined> {
+  const { reporter, runtime, signal } = around;
+  if (!speaks(task.protocol)) return blocked("protocol_unsupported", `this SDK speaks 1.2, not ${task.protocol}`);
+  const workflow = around.workflows.get(task.run.workflow);
+  if (workflow === undefined) return blocked("workflow_not_found", `no workflow ${task.run.workflow} here`);
+  const startedAt = runtime.now();
+  let cancelled = task.cancelled;
+  let steps: JournalStep[];
+  try {
+    steps = await wholeJournal(task, reporter);
+  } catch (error) {
+    return error instanceof ExecutionOver ? error.answer : undefined;
+  }
+  const host: Host = {
+    async record(records) {
+      const said = await reporter.record(task.token, records, signal);
+      cancelled ||= said.standing.cancelled;
+      around.hear?.(said.standing);
+      return said.steps;
+    },
+    turn,
+    wait: runtime.wait,
+    patience: runtime.wait,
+    lingerMs,
+    // A cancellation is told to the code by the next execution, whose journal has it in its place.
+    closing: () => around.closing() || (cancelled && !task.cancelled),
+    signal,
+  };
+  const { id: runId, attempt } = task.run;
+  const run = { runId, attempt, cancelled: task.cancelled, now: task.now, steps, input: task.input };
+  return runWorkflow(workflow, run, { host, runtime, now: () => task.now + Math.round(runtime.now() - startedAt) });
+}

@@ -1,0 +1,147 @@
+/**
+ * A pull app's worker (W6): it polls for tasks, keeps their leases and reports their answers. Invariant: it takes no more tasks than it
+ * executes at the same time, and when it is stopped it begins no step any more and gives every run back.
+ */
+import type { Task } from "@millrace/contract/wire";
+import { variable } from "../environment.ts";
+import { ConfigurationError, MillraceError } from "../errors.ts";
+import { messageOf } from "../text.ts";
+import { retryDelayMs } from "../transport.ts";
+import { announcementOf } from "./announce.ts";
+import { type ConnectionOptions, connect } from "./connection.ts";
+import { createReporter, type Reporter } from "./reporter.ts";
+import { runTask } from "./task.ts";
+import { type AnyWorkflow, byName } from "./workflow.ts";
+
+/** Where an error came up, and with which run. */
+export interface WorkerErrorContext {
+  during: "poll" | "execute" | "report";
+  runId: string | undefined;
+}
+
+/** How a worker works. */
+export interface WorkerOptions extends ConnectionOptions {
+  /** By id or name; `MILLRACE_APP`. */
+  app?: string;
+  workflows: readonly AnyWorkflow[];
+  /** Runs that are executed at the same time, 1 to 1000; 10 unless given. */
+  concurrency?: number;
+  /** Stops the worker: steps that were begun end and are recorded, then their runs are given back. */
+  signal?: AbortSignal;
+  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts. */
+  buildId?: string;
+  /** Told of every error; written to the console unless given. What it throws is ignored. */
+  onError?: (error: unknown, context: WorkerErrorContext) => void;
+}
+
+/** What a worker did until it stopped. */
+export interface WorkerSummary {
+  /** Executions that were answered. A run takes one more than it suspends. */
+  executions: number;
+}
+
+const maxPoll = 100;
+const pollSeconds = 20;
+
+/** Works until it is stopped. Rejects, once what was begun is reported, with an error that waiting cannot mend. */
+export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
+  const { workflows, signal, concurrency = 10 } = options;
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 1000) {
+    throw new RangeError(`concurrency: must be a whole number from 1 to 1000, got ${concurrency}`);
+  }
+  const app = options.app ?? variable("MILLRACE_APP");
+  if (app === undefined) throw new ConfigurationError("No app. Set MILLRACE_APP, or pass app.");
+  const named = byName(workflows);
+  const announcement = await announcementOf(workflows, options.buildId);
+  const { transport, projectPath, runtime } = connect(options, 0);
+  const path = `${projectPath()}/apps/${encodeURIComponent(app)}/poll`;
+  const reporters = new Map<string, Reporter>();
+  const running = new Set<Promise<void>>();
+  const summary: WorkerSummary = { executions: 0 };
+
+  const report = (error: unknown, during: WorkerErrorContext["during"], runId?: string): void => {
+    try {
+      if (options.onError !== undefined) options.onError(error, { during, runId });
+      else console.error(`worker, ${during}${runId === undefined ? "" : ` of run ${runId}`}: ${messageOf(error)}`);
+    } catch {
+      // a reporter that fails must not take the worker with it
+    }
+  };
+
+  const reporterTo = (callbackUrl: string): Reporter => {
+    const known = reporters.get(callbackUrl);
+    if (known !== undefined) return known;
+    const made = createReporter(callbackUrl, announcement.buildId, runtime);
+    reporters.set(callbackUrl, made);
+    return made;
+  };
+
+  /** Keeps the lease until `done`; the execution is lost when the server says so. */
+  const keep = async (task: Task, reporter: Reporter, lost: AbortController, done: AbortSignal): Promise<void> => {
+    for (let { leaseMs } = task; ; ) {
+      await runtime.wait(leaseMs / 3, done);
+      if (done.aborted) return;
+      try {
+        leaseMs = (await reporter.beat(task.token, done)).leaseMs ?? leaseMs;
+      } catch (error) {
+        if (!done.aborted) lost.abort(error);
+        return;
+      }
+    }
+  };
+
+  const work = async (task: Task): Promise<void> => {
+    const lost = new AbortController();
+    const done = new AbortController();
+    const reporter = reporterTo(task.callbackUrl);
+    void keep(task, reporter, lost, done.signal);
+    try {
+      const closing = () => signal?.aborted === true;
+      const answer = await runTask(task, { workflows: named, reporter, runtime, signal: lost.signal, closing });
+      if (lost.signal.aborted) return report(lost.signal.reason, "execute", task.run.id);
+      if (answer === undefined) return;
+      await reporter.end(task.token, answer, lost.signal);
+      summary.executions += 1;
+    } catch (error) {
+      report(error, "report", task.run.id);
+    } finally {
+      done.abort();
+    }
+  };
+
+  let failure: unknown;
+  for (let failures = 0; signal?.aborted !== true; ) {
+    const free = Math.min(maxPoll, concurrency - running.size);
+    if (free <= 0) {
+      await Promise.race(running);
+      continue;
+    }
+    try {
+      const answer = await transport({
+        method: "POST",
+        path,
+        body: { ...announcement, max: free, waitSeconds: pollSeconds },
+        repeat: "refused",
+        waitMs: pollSeconds * 1000,
+        signal,
+      });
+      failures = 0;
+      for (const task of (answer as { tasks: Task[] }).tasks) {
+        const job: Promise<void> = work(task).finally(() => running.delete(job));
+        running.add(job);
+      }
+    } catch (error) {
+      if (signal?.aborted) break;
+      if (!(error instanceof MillraceError) || !error.retryable) {
+        failure = error;
+        break;
+      }
+      report(error, "poll");
+      failures += 1;
+      await runtime.wait(retryDelayMs(failures, runtime.random()), signal);
+    }
+  }
+  await Promise.all(running);
+  if (failure !== undefined) throw failure;
+  return summary;
+}
