@@ -6,20 +6,25 @@ import type { Chore } from "./housekeeping.ts";
 const ROWS = 500;
 
 /** A sweep goes on at once while it gets as much as it asked for. */
-function sweep(name: string, everyMs: number, run: () => Promise<number>): Chore {
-  return { name, everyMs, run: async () => ((await run()) >= ROWS ? 0 : null) };
+function sweep(
+  name: string,
+  everyMs: number,
+  store: Store,
+  verb: "sweepLapsed" | "sweepExpired" | "sweepDedup" | "expireIdempotency",
+): Chore {
+  return { name, everyMs, run: async (own = store) => ((await own.run(verb, ROWS)) >= ROWS ? 0 : null) };
 }
 
 /** The chores of one store's queues; `removals` and `redrives` are to be nudged when there is something new for them. */
 export function queueChores(store: Store): Chore[] {
   return [
-    sweep("lapsed", 2_000, () => store.run("sweepLapsed", ROWS)),
-    sweep("expired", 20_000, () => store.run("sweepExpired", ROWS)),
-    sweep("dedup", 60_000, () => store.run("sweepDedup", ROWS)),
-    sweep("idempotency", 60_000, () => store.run("expireIdempotency", ROWS)),
-    { name: "removals", everyMs: 30_000, run: async () => ((await store.run("removeDeleted")) ? 0 : null) },
-    { name: "redrives", everyMs: 5_000, run: () => store.run("stepRedrive") },
-    { name: "attempts", everyMs: 60_000, run: () => store.run("expireAttempts") },
-    { name: "old redrives", everyMs: 3_600_000, run: () => store.run("forgetRedrives") },
+    sweep("lapsed", 2_000, store, "sweepLapsed"),
+    sweep("expired", 20_000, store, "sweepExpired"),
+    sweep("dedup", 60_000, store, "sweepDedup"),
+    sweep("idempotency", 60_000, store, "expireIdempotency"),
+    { name: "removals", everyMs: 30_000, run: async (own = store) => ((await own.run("removeDeleted")) ? 0 : null) },
+    { name: "redrives", everyMs: 5_000, run: (own = store) => own.run("stepRedrive") },
+    { name: "attempts", everyMs: 60_000, run: (own = store) => own.run("expireAttempts") },
+    { name: "old redrives", everyMs: 3_600_000, run: (own = store) => own.run("forgetRedrives") },
   ];
 }

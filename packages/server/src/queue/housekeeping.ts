@@ -4,13 +4,17 @@
  * when it wants to be called next, so that a backlog is worked off at once and an idle server does next to nothing.
  */
 import type { Cancel, Clock } from "../clock.ts";
+import { type Duties, isStale, type OwnVerbs } from "../cluster/duties.ts";
 
-/** One kind of work. `run` does a bounded part of it and answers in how many milliseconds more is due; `null`: not before `everyMs`. */
+/**
+ * One kind of work. `run` does a bounded part of it and answers in how many milliseconds more is due; `null`: not before `everyMs`. Where
+ * several nodes share the store it is given the verbs that only this chore's owner may call.
+ */
 export interface Chore {
   name: string;
   /** The longest time between two runs, in milliseconds; also the pause after a failure, up to 5 s. */
   everyMs: number;
-  run: () => Promise<number | null>;
+  run: (own?: OwnVerbs) => Promise<number | null>;
 }
 
 export interface Housekeeping {
@@ -31,13 +35,14 @@ interface Entry {
   nudged: boolean;
 }
 
-/** Starts the chores. `failed` is told of every error. */
+/** Starts the chores. `failed` is told of every error. With `duties` a chore runs on the one node that owns it, and a nudge goes there. */
 export function createHousekeeping(deps: {
   clock: Clock;
   chores: readonly Chore[];
   failed: (chore: string, error: unknown) => void;
+  duties?: Duties;
 }): Housekeeping {
-  const { clock, failed } = deps;
+  const { clock, failed, duties } = deps;
   const entries = deps.chores.map((chore): Entry => ({ chore, at: clock.now() + chore.everyMs, running: false, nudged: false }));
   let timer: Cancel | undefined;
   let closed = false;
@@ -50,14 +55,16 @@ export function createHousekeeping(deps: {
   };
 
   const run = async (entry: Entry): Promise<void> => {
+    const { chore } = entry;
+    const own = duties?.verbs(chore.name);
     entry.running = true;
     entry.nudged = false;
-    let inMs = entry.chore.everyMs;
+    let inMs = chore.everyMs;
     try {
-      inMs = Math.min(inMs, (await entry.chore.run()) ?? inMs);
+      if (own !== null) inMs = Math.min(inMs, (await chore.run(own)) ?? inMs);
     } catch (error) {
       inMs = Math.min(inMs, RETRY_MS);
-      failed(entry.chore.name, error);
+      if (!isStale(error)) failed(chore.name, error);
     }
     entry.running = false;
     entry.at = clock.now() + (entry.nudged ? 0 : Math.max(0, inMs));
@@ -78,15 +85,23 @@ export function createHousekeeping(deps: {
     }
     tellIdle();
   };
+  const nudge = (name: string): void => {
+    const entry = entries.find(({ chore }) => chore.name === name);
+    if (entry === undefined || closed) return;
+    entry.nudged = true;
+    entry.at = clock.now();
+    if (!entry.running) tick();
+  };
+  const stopCalls = duties?.onCall(
+    entries.map(({ chore }) => chore.name),
+    nudge,
+  );
   tick();
 
   return {
     nudge(name) {
-      const entry = entries.find(({ chore }) => chore.name === name);
-      if (entry === undefined) return;
-      entry.nudged = true;
-      entry.at = clock.now();
-      if (!entry.running) tick();
+      if (duties === undefined || duties.verbs(name) !== null) nudge(name);
+      else duties.call(name);
     },
     settled: () =>
       new Promise((resolve) => {
@@ -95,6 +110,7 @@ export function createHousekeeping(deps: {
       }),
     async close() {
       closed = true;
+      stopCalls?.();
       timer?.();
       if (!isIdle()) await new Promise<void>((resolve) => idle.push(resolve));
     },

@@ -112,10 +112,10 @@ export function scheduleChore(store: Store): Chore {
   return {
     name: CHORE,
     everyMs: LOOK_MS,
-    async run() {
-      const { now, due, nextInMs } = await store.run("dueSchedules", ROWS);
+    async run(own = store) {
+      const { now, due, nextInMs } = await own.run("dueSchedules", ROWS);
       if (due.length === 0) return nextInMs;
-      await store.run(
+      await own.run(
         "runSchedules",
         due.map(({ no, queueNo, cron, timezone, pendingAt }) => ({ no, queueNo, pendingAt, ...dueRun(cron, timezone, pendingAt, now) })),
       );

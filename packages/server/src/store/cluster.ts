@@ -111,6 +111,12 @@ export const clusterVerbs = {
     return mine.length;
   },
 
+  /** Tells every node of something under a number that no queue has. */
+  async tell(tx: Tx, no: number): Promise<null> {
+    tx.ready(no, tx.now);
+    return null;
+  },
+
   /** Every node that was seen within the hour, by name. */
   async listNodes(tx: Tx): Promise<NodeRow[]> {
     const now = await instant(tx);
