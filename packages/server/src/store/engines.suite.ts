@@ -4,6 +4,7 @@ import { postgres, scratch } from "@millrace/testkit";
 import type { Db, Statements } from "../db/db.ts";
 import { openPostgres } from "../db/postgres.ts";
 import { openSqlite } from "../db/sqlite.ts";
+import { ezghDefaults as defaults } from "../queue/settings.ts";
 import { createEngine, type Engine } from "./engine.ts";
 import { migrate } from "./migrate.ts";
 import { forgetQueue } from "./queue-memory.ts";
@@ -49,26 +50,7 @@ export async function testEngine(kind: "sqlite" | "postgres", statements: Statem
   return test;
 }
 
-/** Q2's defaults. */
-export const defaults: QueueSettings = {
-  visibilityTimeoutMs: 60_000,
-  retentionMs: 345_600_000,
-  delayMs: 0,
-  maxAttempts: null,
-  deadLetter: null,
-  deadLetterNo: null,
-  retryBackoffMinMs: null,
-  retryBackoffMaxMs: null,
-  deduplicationWindowMs: 300_000,
-  contentBasedDeduplication: false,
-  consumerPath: null,
-  concurrency: 100,
-  rateLimit: null,
-  groupConcurrency: 1,
-  maxBytes: null,
-  paused: false,
-  internal: false,
-};
+export { defaults };
 
 /** Puts a queue of number `no` there, or gives it other settings. */
 export async function putQueue(
