@@ -1,5 +1,6 @@
 /** Every operation by name: those of the EZGH front door and of identity, and from its own file those of Gigadrive. A server must handle each one: a missing handler does not compile. */
 import { z } from "zod";
+import { diagnosisOperations } from "./basaltic/diagnosis.ts";
 import { basalticOperations } from "./basaltic/operations.ts";
 import { publicationOperations } from "./basaltic/publication-operations.ts";
 import type { ErrorCode } from "./errors.ts";
@@ -234,11 +235,12 @@ export const operations = {
   }),
 
   CreateSubscription: operation({
-    summary: "Push a queue's messages to an endpoint. The signing secret is in this answer only.",
+    summary:
+      "Push a queue's messages to an endpoint (its signing secret is in this answer only), or start or resume a workflow's runs with them, which also needs workflows.runs.start or .resume on the workflow.",
     permission: "queues.subscriptions.create",
     status: 201,
     idempotent: true,
-    errors: [...atQueue, "subscription_exists", "invalid_target"],
+    errors: [...atQueue, "subscription_exists", "invalid_target", "app_not_found"],
     params: project,
     body: s.createSubscription,
     answer: s.subscription,
@@ -261,7 +263,7 @@ export const operations = {
   UpdateSubscription: operation({
     summary: "Change target, batch size or concurrency, from the next delivery on.",
     permission: "queues.subscriptions.update",
-    errors: [...atSubscription, "invalid_target"],
+    errors: [...atSubscription, "invalid_target", "app_not_found"],
     params: subscription,
     body: s.updateSubscription,
     answer: s.subscription,
@@ -292,7 +294,7 @@ export const operations = {
     summary: "Make a new signing secret, shown once; both sign for 24 hours.",
     permission: "queues.subscriptions.update",
     idempotent: true,
-    errors: atSubscription,
+    errors: [...atSubscription, "not_signed"],
     params: subscription,
     answer: s.subscription,
   }),
@@ -307,6 +309,7 @@ export const operations = {
 
   ...gigadriveOperations,
   ...basalticOperations,
+  ...diagnosisOperations,
   ...publicationOperations,
   ...workflowOperations,
 } satisfies Record<RouteName, Operation>;

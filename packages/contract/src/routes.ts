@@ -1,4 +1,4 @@
-import { basalticRoutes, publicationRoutes } from "./basaltic/routes.ts";
+import { basalticRoutes, diagnosisRoutes, publicationRoutes } from "./basaltic/routes.ts";
 import { gigadriveRoutes } from "./gigadrive/routes.ts";
 import { workflowRoutes } from "./workflows/routes.ts";
 
@@ -46,6 +46,7 @@ export const routes = {
   ListAttempts: { method: "GET", path: `${subscription}/attempts` },
   ...gigadriveRoutes,
   ...basalticRoutes,
+  ...diagnosisRoutes,
   ...publicationRoutes,
   ...workflowRoutes,
 } as const;

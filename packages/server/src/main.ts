@@ -46,6 +46,7 @@ import { createSchedules, scheduleChore } from "./schedule/schedule.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { createSubscriptions } from "./subscription/subscription.ts";
+import { createExplainer } from "./topic/explain.ts";
 import { createTopicRoom } from "./topic/room.ts";
 import { version } from "./version.ts";
 import { createApps } from "./workflow/app.ts";
@@ -198,7 +199,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
       ...subscriptionHandlers({ access, subscriptions }),
-      ...basalticHandlers({ access, ...room, ...topicRoom, region: config.region }),
+      ...basalticHandlers({
+        access,
+        ...room,
+        ...topicRoom,
+        explainer: createExplainer({ store, directory: room.directory, vault }),
+        region: config.region,
+      }),
       ...workflowHandlers({ access, apps, runs, engine }),
       ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     };

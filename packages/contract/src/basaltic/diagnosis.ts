@@ -45,8 +45,15 @@ const verdict = z.object({
     confirmed_at: time.nullable(),
     confirmable_until: time.nullable(),
   }),
-  /** The filter as it was when the notification was published, or as it is now when `changed_since`; `null` without one. */
-  filter: filterResult.extend({ policy: b.filterPolicy, scope: z.enum(["attributes", "message"]), changed_since: z.boolean() }).nullable(),
+  /** The filter as it was when the notification was published, or as it is now where that is forgotten; `null` without one. */
+  filter: filterResult
+    .extend({
+      policy: b.filterPolicy,
+      scope: z.enum(["attributes", "message"]),
+      as_of: z.enum(["publication", "now"]),
+      changed_since: z.boolean(),
+    })
+    .nullable(),
   delivery: b.deliveryRecord.nullable(),
   /** Of a webhook: how its latest deliveries went, of whatever notification. */
   webhook: z

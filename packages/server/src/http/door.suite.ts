@@ -28,6 +28,7 @@ import { createSchedules, scheduleChore } from "../schedule/schedule.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
+import { createExplainer } from "../topic/explain.ts";
 import { createTopicRoom } from "../topic/room.ts";
 import { createApps } from "../workflow/app.ts";
 import { createWorkflowEngine } from "../workflow/engine.ts";
@@ -194,7 +195,12 @@ export async function openDoor(
     ...queueHandlers(deps),
     ...messageHandlers(deps),
     ...subscriptionHandlers({ access, subscriptions }),
-    ...basalticHandlers({ ...deps, ...topicRoom, region: "local" }),
+    ...basalticHandlers({
+      ...deps,
+      ...topicRoom,
+      explainer: createExplainer({ store, directory: room.directory, vault }),
+      region: "local",
+    }),
     ...workflowHandlers({ access, apps, runs, engine: workflowEngine }),
     ...gigadriveHandlers({ ...deps, consumers, schedules, environments, deployments }),
   };

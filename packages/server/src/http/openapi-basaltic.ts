@@ -53,6 +53,19 @@ const signingSecret = {
 
 const messageId = "01999f51-2b3c-7d4e-9f50-6b7c8d9e0f1a";
 const notification = { message_id: messageId, accepted_at: at };
+const fanOut = {
+  ...notification,
+  topic_crn: crn,
+  topic_name: "orders",
+  state: "complete",
+  matched: 3,
+  filtered_out: 1,
+  delivered: 2,
+  failed: 1,
+  cancelled: 0,
+  pending: 0,
+};
+const filterFailure = { key: "kind", reason: "different", expected: ["placed", { prefix: "refund-" }], got: "cancelled" };
 const delivery = {
   id: "01999f51-2b3c-7d4e-9f50-6b7c8d9e0f1b",
   message_id: messageId,
@@ -88,6 +101,7 @@ export const basalticBodies: Partial<Record<OperationName, unknown>> = {
   Publish: publication,
   PublishBatch: { entries: [{ id: "1", ...publication }] },
   Redeliver: {},
+  TestFilterPolicy: { filter_policy: { kind: ["placed", { prefix: "refund-" }] }, attributes: { kind: "cancelled" } },
 };
 
 /** By operation. */
@@ -105,21 +119,34 @@ export const basalticAnswers: Partial<Record<OperationName, unknown>> = {
   RotateTopicSubscriptionSecret: signingSecret,
   Publish: { notification },
   PublishBatch: { results: [{ id: "1", notification }] },
-  GetNotification: {
-    notification: {
-      ...notification,
-      topic_crn: crn,
-      topic_name: "orders",
-      state: "complete",
-      matched: 3,
-      filtered_out: 1,
-      delivered: 2,
-      failed: 1,
-      cancelled: 0,
-      pending: 0,
-    },
-  },
+  GetNotification: { notification: fanOut },
   ListDeliveries: { deliveries: [delivery], meta },
   GetDelivery: { delivery },
   Redeliver: { delivery: { ...delivery, state: "pending", next_attempt_at: at } },
+  ExplainNotification: {
+    notification: fanOut,
+    verdicts: [
+      {
+        subscription_id: subscriptionId,
+        protocol: "webhook",
+        endpoint: subscription.endpoint,
+        outcome: "filtered_out",
+        explanation: 'Filtered out: kind is "cancelled" where the filter wants one of ["placed",{"prefix":"refund-"}].',
+        subscription: { state: "confirmed", created_at: at, confirmed_at: at, confirmable_until: null },
+        filter: {
+          matched: false,
+          failures: [filterFailure],
+          policy: subscription.filter_policy,
+          scope: "attributes",
+          as_of: "publication",
+          changed_since: false,
+        },
+        delivery: null,
+        webhook: { url: subscription.endpoint, failing: false, last_error: null, last_success_at: at, signing_key: "readable" },
+        queue: null,
+      },
+    ],
+    meta,
+  },
+  TestFilterPolicy: { result: { matched: false, failures: [filterFailure] } },
 };
