@@ -27,7 +27,7 @@ const keyOf = (duty: string): string => `duty:${duty}`;
 const numberOf = (duty: string): number => {
   let hash = 0;
   for (let i = 0; i < duty.length; i++) hash = (Math.imul(hash, 31) + duty.charCodeAt(i)) >>> 0;
-  return -1 - (hash % 1_000_000);
+  return -2 - (hash % 1_000_000);
 };
 
 /** The duties of a node. */

@@ -11,6 +11,7 @@ import type { Lane } from "../delivery/lane.ts";
 import type { Environments } from "../deployment/environment.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
+import { MISSED } from "../store/store.ts";
 import { type ConsumerLane, createConsumerLane, type LaneDeps } from "./lane.ts";
 import { createServing, type Serving } from "./serving.ts";
 
@@ -169,6 +170,7 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
     async start() {
       stops.push(
         store.onReady((queueNo, inMs) => {
+          if (queueNo === MISSED) inTurn(readAll).catch((err) => log.warn({ err }, "what is served could not be looked up"));
           running.get(queueNo)?.lane.wake(inMs);
           if (building > 0) early.add(queueNo);
         }),

@@ -38,7 +38,12 @@ export interface TransactionOptions {
   numbers?: number;
   /** A batch of the hot verbs: on PostgreSQL these have connections of their own. */
   hot?: boolean;
+  /** May take as long as it takes: a change of the schema. Else a statement that gets no answer counts as a lost database. */
+  patient?: boolean;
 }
+
+/** What listeners hear in place of a queue's number when wake-ups by other processes may have been lost: no queue has it. */
+export const MISSED = 0;
 
 export type ReadyListener = (queueNo: number, inMs: number) => void;
 

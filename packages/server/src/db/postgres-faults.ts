@@ -12,10 +12,10 @@ const NETWORK = new Set([
   "ENETUNREACH",
   "ENOENT",
 ]);
-/** Shutting down, crashed, starting, too many connections, and the codes of class 08. */
-const AWAY = /^(57P0[123]|53300|08...)$/;
+/** Shutting down, crashed, starting, idle within a transaction for too long, too many connections, and the codes of class 08. */
+const AWAY = /^(57P0[123]|25P03|53300|08...)$/;
 const BY_TEXT =
-  /Connection terminated|connection timeout|Client has encountered a connection error|timeout exceeded when trying to connect/i;
+  /Connection terminated|connection timeout|Query read timeout|Client has encountered a connection error|timeout exceeded when trying to connect/i;
 
 const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : "");
 

@@ -1,16 +1,20 @@
 /**
  * Wake-ups between nodes: after a commit the other nodes hear which queues have work and in how many milliseconds. One connection
- * listens and tells; whatever gathers while a message is under way goes into the next. A lost connection is made again, and what was
- * told meanwhile is lost: wake-ups are a hint, the poll behind them is the net.
+ * listens and tells; whatever gathers while a message is under way goes into the next. A lost connection is made again, and so is one on
+ * which the database does not answer; what was told meanwhile is lost, and listeners hear of that as `MISSED`.
  */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
+import { MISSED } from "./db.ts";
 import type { ReadyBoard } from "./ready.ts";
 
 const CHANNEL = "millrace_ready";
 /** NOTIFY takes less than 8,000 bytes. */
 const MOST_QUEUES = 300;
 const AGAIN_MS = 1_000;
+/** How often a quiet connection is asked whether it is still one, and how long it has to answer. */
+const PING_MS = 5_000;
+const ANSWER_MS = 5_000;
 
 export interface Listening {
   notify(due: ReadonlyMap<number, number>, now: number): void;
@@ -24,11 +28,13 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
   let client: pg.Client | null = null;
   let telling = false;
   let closed = false;
+  let lost = false;
   let timer: NodeJS.Timeout | undefined;
 
   const again = (): void => {
     client = null;
     if (closed) return;
+    lost = true;
     timer ??= setTimeout(() => {
       timer = undefined;
       void connect();
@@ -36,7 +42,7 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
     timer.unref();
   };
   const connect = async (): Promise<void> => {
-    const fresh = new pg.Client(config);
+    const fresh = new pg.Client({ ...config, query_timeout: ANSWER_MS });
     fresh.on("error", () => {});
     fresh.on("end", () => {
       if (client === fresh) again();
@@ -54,6 +60,8 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
       await fresh.query(`LISTEN ${CHANNEL}`);
       client = fresh;
       if (closed) await fresh.end();
+      else if (lost) board.tell(new Map([[MISSED, 0]]), 0);
+      lost = false;
     } catch {
       await fresh.end().catch(() => {});
       again();
@@ -69,6 +77,11 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
     }
     telling = false;
   };
+  // A question without an answer ends the connection by itself.
+  const ping = setInterval(() => {
+    if (!telling) client?.query("SELECT 1").catch(() => {});
+  }, PING_MS);
+  ping.unref();
   const opening = connect();
   return {
     notify(due, now) {
@@ -82,6 +95,7 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
     async close() {
       closed = true;
       clearTimeout(timer);
+      clearInterval(ping);
       await opening;
       await client?.end().catch(() => {});
     },

@@ -34,9 +34,13 @@ const WORDS: Record<string, string> = {
     autovacuum_vacuum_cost_delay = 0)`,
   sequence: "CREATE SEQUENCE message_seq;",
 };
-const SESSION = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c timezone=UTC";
+/** A node that is stopped within a transaction must not hold its locks: the database ends that session. */
+const IDLE_MS = 5_000;
+const SESSION = `-c idle_in_transaction_session_timeout=${IDLE_MS} -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c timezone=UTC`;
 const RETRIES = 5;
 const CONNECT_MS = 5_000;
+/** A statement without an answer for so long means that the line is dead, in hot transactions, in others and in patient ones. */
+const ANSWER_MS = { hot: 15_000, cold: 60_000, patient: 2 ** 31 - 1 };
 /** No more cold texts than this are kept prepared. */
 const NAMED_TEXTS = 500;
 
@@ -68,8 +72,8 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
   };
-  const hotPool = new pg.Pool({ ...config, max: options.hotConnections ?? 4 });
-  const coldPool = new pg.Pool({ ...config, max: options.coldConnections ?? 4 });
+  const hotPool = new pg.Pool({ ...config, query_timeout: ANSWER_MS.hot, max: options.hotConnections ?? 4 });
+  const coldPool = new pg.Pool({ ...config, query_timeout: ANSWER_MS.cold, max: options.coldConnections ?? 4 });
   for (const pool of [hotPool, coldPool]) {
     // A connection that breaks fails the query under way; the event itself must end nothing.
     pool.on("error", () => {});
@@ -108,6 +112,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
 
   const attempt = async <T>(client: pg.PoolClient, run: (tx: Tx) => Promise<T>, given: TransactionOptions): Promise<T> => {
     const { relaxed = false, numbers = 0 } = given;
+    const answer = given.patient ? { query_timeout: ANSWER_MS.patient } : {};
     const results = (await client.query(
       `BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"};
        SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
@@ -133,7 +138,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
           return typeof value === "boolean" ? Number(value) : value;
         });
         // A text without parameters may hold several statements: those can't be prepared.
-        return (await client.query(names.length === 0 ? { text } : { name, text, values })).rows as R[];
+        return (await client.query(names.length === 0 ? { text, ...answer } : { name, text, values, ...answer })).rows as R[];
       },
       async each<R>(name: string, rows: readonly (readonly Value[])[]) {
         if (rows.length === 0) return [];
@@ -192,12 +197,11 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
         try {
           return await attempt(client, run, given);
         } catch (error) {
-          try {
-            await client.query("ROLLBACK");
-          } catch (lost) {
-            broken = lost;
-          }
           if (isAway(error)) broken = error;
+          else
+            await client.query("ROLLBACK").catch((lost: unknown) => {
+              broken = lost;
+            });
           if (!isTransient(error) || tries >= RETRIES) throw faultOf(broken !== undefined && isAway(broken) ? broken : error);
         } finally {
           client.release(broken !== undefined);

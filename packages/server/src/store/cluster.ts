@@ -8,7 +8,7 @@ import { leftOpen } from "./left-open.ts";
 import { place } from "./placement.ts";
 
 /** The number under which changes of the cluster are told like a queue's work: no queue has it. */
-export const CLUSTER_NO = 0;
+export const CLUSTER_NO = -1;
 
 /** Nodes beat one after the other under this lock; the shared-out slots are theirs. */
 const LOCK = 7_405;

@@ -26,27 +26,30 @@ const LOCK = 7_402;
 export async function migrate(db: Db, steps: readonly Migration[] = migrations): Promise<number> {
   const last = steps.at(-1)?.version ?? 0;
   for (;;) {
-    const version = await db.transaction(async (tx) => {
-      if (tx.engine === "postgres") await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
-      await tx.query(
-        db.render("CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, name text NOT NULL, at {bigint} NOT NULL)"),
-      );
-      const [row] = await tx.query<{ version: number | null }>("SELECT max(version) AS version FROM schema_version");
-      const at = row?.version ?? 0;
-      if (at > last)
-        throw new Error(`The database has schema ${at}, this program knows schemas up to ${last}. Run the newer version of Millrace.`);
-      const step = steps.find((candidate) => candidate.version === at + 1);
-      if (step === undefined) return at;
-      for (const statement of db.render(step.sql).split(/;\s*\n|;\s+(?=INSERT|CREATE)|;\s*$/)) {
-        if (statement.trim() !== "") await tx.query(statement);
-      }
-      await tx.query("INSERT INTO schema_version (version, name, at) VALUES (:version, :name, :at)", {
-        version: step.version,
-        name: step.name,
-        at: tx.now,
-      });
-      return step.version;
-    });
+    const version = await db.transaction(
+      async (tx) => {
+        if (tx.engine === "postgres") await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
+        await tx.query(
+          db.render("CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, name text NOT NULL, at {bigint} NOT NULL)"),
+        );
+        const [row] = await tx.query<{ version: number | null }>("SELECT max(version) AS version FROM schema_version");
+        const at = row?.version ?? 0;
+        if (at > last)
+          throw new Error(`The database has schema ${at}, this program knows schemas up to ${last}. Run the newer version of Millrace.`);
+        const step = steps.find((candidate) => candidate.version === at + 1);
+        if (step === undefined) return at;
+        for (const statement of db.render(step.sql).split(/;\s*\n|;\s+(?=INSERT|CREATE)|;\s*$/)) {
+          if (statement.trim() !== "") await tx.query(statement);
+        }
+        await tx.query("INSERT INTO schema_version (version, name, at) VALUES (:version, :name, :at)", {
+          version: step.version,
+          name: step.name,
+          at: tx.now,
+        });
+        return step.version;
+      },
+      { patient: true },
+    );
     if (version === last) return version;
   }
 }

@@ -5,6 +5,8 @@
 import type { Claim, ClaimAsk, Fence, IdempotencyKey, SendResult, SendRow, SettleResult, SettleRow } from "./types.ts";
 import type { ColdVerbs } from "./verbs.ts";
 
+export { MISSED } from "../db/db.ts";
+
 type Verb = (tx: never, ...args: never[]) => Promise<unknown>;
 type Args<V> = V extends (tx: never, ...args: infer A) => Promise<unknown> ? A : never;
 type Result<V> = V extends Verb ? Awaited<ReturnType<V>> : never;
@@ -18,11 +20,7 @@ export interface Store {
   /** Runs a cold verb in a transaction of its own. A `Fault` thrown by the verb rolls it back and reaches the caller. */
   run<Name extends keyof ColdVerbs>(verb: Name, ...args: Args<ColdVerbs[Name]>): Promise<Result<ColdVerbs[Name]>>;
   /** As `run`, for work that a node owns: rejects with `StaleFence`, nothing done, once another node has become the owner. */
-  fenced<Name extends keyof ColdVerbs>(
-    fence: Fence,
-    verb: Name,
-    ...args: Args<ColdVerbs[Name]>
-  ): Promise<Result<ColdVerbs[Name]>>;
+  fenced<Name extends keyof ColdVerbs>(fence: Fence, verb: Name, ...args: Args<ColdVerbs[Name]>): Promise<Result<ColdVerbs[Name]>>;
   /**
    * As `run`, once per key (Q12): the same key and hash answer the first result again (`replayed: true`), another hash is
    * `idempotency_conflict`. Results must be JSON; they must not hold secrets.
@@ -34,7 +32,8 @@ export interface Store {
   ): Promise<{ result: Result<ColdVerbs[Name]>; replayed: boolean }>;
   /**
    * Called after every commit that made work of a queue ready, now (`inMs` 0) or later. A duration, not an instant: the database's
-   * clock and this process's may differ. Answers the unsubscribe function.
+   * clock and this process's may differ. A `queueNo` of `MISSED` says that such calls may have been lost: look for work. Answers the
+   * unsubscribe function.
    */
   onReady(listener: (queueNo: number, inMs: number) => void): () => void;
   close(): Promise<void>;
