@@ -16,6 +16,10 @@ export interface DeliveryError {
   message: string;
 }
 
+/** The body of the message that stands for a delivery in an internal queue: its number, its notification's, and when it was created. */
+export const deliveryBody = (no: number, notificationNo: number, createdAt: number): Uint8Array =>
+  new TextEncoder().encode(`${no} ${notificationNo} ${createdAt}`);
+
 /** What a queue is to get; attributes and meta are JSON texts. */
 export type Content = Omit<StoredSend, "delayMs">;
 

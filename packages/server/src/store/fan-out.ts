@@ -4,7 +4,7 @@
  * however many nodes, every match gets exactly one record (T3).
  */
 import type { Tx } from "../db/db.ts";
-import type { Content } from "./delivery.ts";
+import { type Content, deliveryBody } from "./delivery.ts";
 import { lockQueues } from "./group.ts";
 import { type HotQueue, readQueues } from "./queue-memory.ts";
 import { queuesToLock, type StoredResult, type StoredSend, send } from "./send.ts";
@@ -184,7 +184,7 @@ async function deliver(tx: Tx, stretches: readonly Stretch[]): Promise<Map<numbe
   const behind = await inOrder(tx, matches, queues);
   const legs = matches.map(({ stretch, match }, i): Leg => {
     const no = numbers[i] as number;
-    const body = new TextEncoder().encode(`${no} ${stretch.no}`);
+    const body = deliveryBody(no, stretch.no, tx.now);
     const rest = { attributes: null, meta: null, dedupId: null, delayMs: null };
     const waiting: StoredSend = { queueNo: match.queueNo, body, groupKey: stretch.groupId, ...rest };
     const direct = match.content === null || behind.has(match.queueNo) ? null : { ...match.content, delayMs: null };

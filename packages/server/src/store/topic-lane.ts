@@ -76,6 +76,15 @@ export const topicLaneVerbs = {
     return { queueNos, next: rows.length === limit ? (rows.at(-1)?.no ?? null) : null };
   },
 
+  /** Which of these queues hold messages. */
+  async queuesWithMessages(tx: Tx, queueNos: readonly number[]): Promise<number[]> {
+    const rows = await tx.each<{ queue_no: number }>(
+      "queue.waits",
+      queueNos.map((no) => [no]),
+    );
+    return rows.map((row) => row.queue_no);
+  },
+
   /** What fan-outs name a topic by; `null` when there never was one. An ended topic's notifications are still fanned out, to nobody. */
   async fanOutTopic(tx: Tx, no: number): Promise<{ name: string; fifo: boolean; projectId: string } | null> {
     const [row] = await tx.query(

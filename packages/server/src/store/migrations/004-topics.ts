@@ -9,9 +9,9 @@
  * - `notification.no` and `delivery.no` are drawn with `Tx.sequence`; their ids are `messageId(accepted_at | created_at, no)`, which
  *   leads back to the number: no id is stored. `walked` is the last `subscription_no` that the fan-out has decided on: deliveries and
  *   `walked` move in one transaction. `state` is `accepted`, `fanning_out` or `complete`. Counts of deliveries are counted, not kept.
- * - `topic_subscription.queue_no` is its internal queue, where every delivery waits as the message `message_no`, whose body is the
- *   numbers of delivery and notification in decimal with a space between, or `confirmation` for the handshake. The queue is made and ended with the subscription, is in no environment that a
- *   name can mean, and is FIFO where the topic is.
+ * - `topic_subscription.queue_no` is its internal queue, where every delivery waits as the message `message_no`. Its body is, in decimal
+ *   with spaces between, the numbers of delivery and notification and the delivery's `created_at`; or `confirmation` for the handshake.
+ *   The queue is made and ended with the subscription, is in no environment that a name can mean, and is FIFO where the topic is.
  * - Ended topics and subscriptions stay with `ended_at` until their delivery records are gone, for the records name them. A delivery
  *   that is open (`ended_at IS NULL`) under an ended subscription is cancelled, whether or not the chore has written that down yet.
  */
