@@ -4,7 +4,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
-import type { DeliveryError } from "./delivery.ts";
+import { type DeliveryError, deliveryBody } from "./delivery.ts";
 import { messageVerbs } from "./message.ts";
 import { messageId, readMessageId } from "./message-id.ts";
 
@@ -147,7 +147,7 @@ async function redeliver(tx: Tx, projectNo: number, id: string): Promise<Deliver
     if (ended !== undefined) throw new Fault("subscription_not_found", "the delivery's subscription has ended");
     throw new Fault("delivery_pending", "the delivery has not ended: it is tried by itself");
   }
-  const body = new TextEncoder().encode(`${no} ${row.notification_no}`);
+  const body = deliveryBody(no, Number(row.notification_no), Number(row.created_at));
   const groupKey = row.message_group as string | null;
   const [sent] = await messageVerbs.sendEach(tx, [
     { queueNo: Number(row.queue_no), body, attributes: null, meta: null, groupKey, dedupId: null, delayMs: null },
