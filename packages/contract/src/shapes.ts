@@ -3,6 +3,7 @@
  * The wire shape is the domain shape. Times are ISO 8601 UTC with milliseconds, durations whole seconds, sizes bytes.
  */
 import { z } from "zod";
+import { workflowName } from "./workflows/protocol.ts";
 
 export const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "a UUID in lower case");
 const time = z.string();
@@ -184,16 +185,35 @@ export const redrive = z.object({
 });
 
 export const httpsTarget = z.strictObject({ kind: z.literal("https"), url: z.string().min(1), timeoutSeconds: seconds(1, 60).optional() });
+/** W12: each message starts a run. */
+export const startTarget = z.strictObject({
+  kind: z.literal("workflow"),
+  mode: z.literal("start"),
+  appId: reference,
+  workflow: workflowName,
+});
+/** W14, W15: each message resumes the runs that wait for its attribute's value; what nobody waits for may be kept. */
+export const resumeTarget = z.strictObject({
+  kind: z.literal("workflow"),
+  mode: z.literal("resume"),
+  appId: reference,
+  workflow: workflowName,
+  correlationAttribute: attributeName,
+  keepUnmatchedSeconds: seconds(0, 604_800).optional(),
+});
+const workflowTarget = z.discriminatedUnion("mode", [startTarget, resumeTarget]);
+const target = z.discriminatedUnion("kind", [httpsTarget, workflowTarget]);
+/** `batchSize` of a workflow is 1. */
 export const createSubscription = z.strictObject({
   queueId: reference,
-  target: httpsTarget,
+  target,
   batchSize: z.int().min(1).max(10).optional(),
   maxConcurrency: z.int().min(1).max(100).optional(),
   state: z.enum(["active", "paused"]).optional(),
   recordAttempts: z.boolean().optional(),
 });
 export const updateSubscription = z.strictObject({
-  target: httpsTarget.optional(),
+  target: target.optional(),
   batchSize: z.int().min(1).max(10).optional(),
   maxConcurrency: z.int().min(1).max(100).optional(),
   recordAttempts: z.boolean().optional(),
@@ -214,7 +234,18 @@ export const subscription = z.object({
   id: z.string(),
   resourceName: z.string(),
   queueId: z.string(),
-  target: z.object({ kind: z.literal("https"), url: z.string(), timeoutSeconds: z.int() }),
+  target: z.union([
+    z.object({ kind: z.literal("https"), url: z.string(), timeoutSeconds: z.int() }),
+    z.object({ kind: z.literal("workflow"), mode: z.literal("start"), appId: z.string(), workflow: z.string() }),
+    z.object({
+      kind: z.literal("workflow"),
+      mode: z.literal("resume"),
+      appId: z.string(),
+      workflow: z.string(),
+      correlationAttribute: z.string(),
+      keepUnmatchedSeconds: z.int(),
+    }),
+  ]),
   batchSize: z.int(),
   maxConcurrency: z.int(),
   state: z.enum(["active", "paused"]),

@@ -198,7 +198,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...identityHandlers({ access, tenancy }),
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
-      ...subscriptionHandlers({ access, subscriptions }),
+      ...subscriptionHandlers({ access, subscriptions, findApp: apps.find }),
       ...basalticHandlers({
         access,
         ...room,

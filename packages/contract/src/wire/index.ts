@@ -6,4 +6,5 @@ export * from "./retry.ts";
 export * from "./run-result.ts";
 export * from "./signing.ts";
 export * from "./verify.ts";
+export * from "./workflow-message.ts";
 export * from "./workflow-protocol.ts";

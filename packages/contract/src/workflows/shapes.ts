@@ -3,7 +3,7 @@
  * Payloads are JSON values here; what executors send is in `protocol.ts`.
  */
 import { z } from "zod";
-import { attributeName, errorClass, paging, queueName, reference, uuid } from "../shapes.ts";
+import { errorClass, paging, queueName, reference, uuid } from "../shapes.ts";
 import { workflowName } from "./protocol.ts";
 
 const time = z.string();
@@ -142,23 +142,4 @@ export const step = z.object({
   error: failure.nullable(),
   /** Only for keys that may read payloads, and only where there is one. */
   result: z.unknown().optional(),
-});
-
-/** A key of waits, as a message's attribute has it. */
-export const waitKey = z.string().regex(/^[A-Za-z0-9_.:-]{1,256}$/, "1 to 256 of letters, digits, _ . : -");
-
-/** W12, W14: a subscription that starts runs, or resumes those that wait for its queue's messages. */
-export const startTarget = z.strictObject({
-  kind: z.literal("workflow"),
-  mode: z.literal("start"),
-  appId: reference,
-  workflow: workflowName,
-});
-export const resumeTarget = z.strictObject({
-  kind: z.literal("workflow"),
-  mode: z.literal("resume"),
-  appId: reference,
-  workflow: workflowName,
-  correlationAttribute: attributeName,
-  keepUnmatchedSeconds: z.int().min(0).max(604_800).optional(),
 });

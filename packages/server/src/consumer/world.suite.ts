@@ -112,7 +112,7 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
     await consumers.start();
     const handlers = {
       ...gigadriveHandlers({ access, ...room, schedules, consumers, environments, deployments }),
-      ...subscriptionHandlers({ access, subscriptions }),
+      ...subscriptionHandlers({ access, subscriptions, findApp: (...given) => world.store.run("findApp", ...given) }),
     };
     return { attempts, consumers, handlers };
   };

@@ -101,6 +101,8 @@ export interface Verdict {
   ok: boolean;
   slowDown: boolean;
   error: string | null;
+  /** The message is at fault and not who was called: the flow goes on as it was. */
+  blameless?: boolean;
 }
 
 /** A request that ended; instants by this process's clock. */
@@ -127,6 +129,8 @@ export interface Deliveries<Load, Sent extends Outgoing, Read extends Verdict> {
   claim(n: number, leaseMs: number, fence: Term): Promise<Loads<Load>>;
   /** The request that carries the load within `timeoutMs`; `null`: it can't be made any more, and the load is given back. */
   request(load: Load, timeoutMs: number): Sent | null | Promise<Sent | null>;
+  /** Carries the load where a delivery is no HTTP request. Never rejects. */
+  carry?(load: Load): Promise<DeliveryResult>;
   read(load: Load, result: DeliveryResult, lease: Lease): Read;
   /** Stores what came of a delivery. May be called again when it rejected. */
   settle(ended: Ended<Load, Sent, Read>): Promise<unknown>;
@@ -260,13 +264,16 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       }
       if (bucket !== undefined) bucket = take(bucket, 1, startedAt).bucket;
       const { url, headers, body } = sent;
-      const result = await attempt({ url, method: "POST", headers, body, timeoutMs }, opened.signal);
+      const result =
+        deliveries.carry === undefined
+          ? await attempt({ url, method: "POST", headers, body, timeoutMs }, opened.signal)
+          : await deliveries.carry(load);
       // Cut off by the end of the grace time: nobody knows what the endpoint did, so the lease lapses.
       if (opened.signal.aborted && result.kind === "failure") return;
 
       const read = deliveries.read(load, result, lease);
       const endedAt = clock.now();
-      flow = onResult(flow, read.ok ? "success" : read.slowDown ? "slow" : "failed", endedAt);
+      if (read.blameless !== true) flow = onResult(flow, read.ok ? "success" : read.slowDown ? "slow" : "failed", endedAt);
       quick = read.ok && result.durationMs <= QUICK_MS ? quick + 1 : 0;
       minute.count();
       const ended = { load, lease, sent, result, read, startedAt, endedAt };

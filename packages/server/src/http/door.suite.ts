@@ -194,7 +194,7 @@ export async function openDoor(
     ...identityHandlers({ access, tenancy }),
     ...queueHandlers(deps),
     ...messageHandlers(deps),
-    ...subscriptionHandlers({ access, subscriptions }),
+    ...subscriptionHandlers({ access, subscriptions, findApp: apps.find }),
     ...basalticHandlers({
       ...deps,
       ...topicRoom,

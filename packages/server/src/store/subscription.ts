@@ -3,7 +3,7 @@
  * A queue has at most one (P1, by a unique index). Answers of `createSubscription` … `rotateSecret` hold no secret; only
  * `activeSubscriptions` and `loadSubscription`, which feed the engine, answer them, sealed.
  */
-import { Fault } from "@millrace/contract";
+import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
 import { attemptVerbs } from "./attempt.ts";
 import { laneChanged } from "./lane-change.ts";
@@ -12,12 +12,31 @@ import type { QueueSettings } from "./types.ts";
 /** Both secrets sign for this long after a rotation (P4). */
 const OVERLAP_MS = 24 * 3_600_000;
 
-/** What a subscription calls, as stored: the URL exactly as given. */
-export interface Target {
+/** An endpoint, as stored: the URL exactly as given. */
+export interface HttpsTarget {
   kind: "https";
   url: string;
   timeoutSeconds: number;
 }
+/** Each message starts a run of the workflow (W12). `appId` is the app's UUID. */
+export interface StartTarget {
+  kind: "workflow";
+  mode: "start";
+  appId: string;
+  workflow: string;
+}
+/** Each message resumes the runs that wait for the value of its attribute (W14); unmatched ones may be kept (W15). */
+export interface ResumeTarget {
+  kind: "workflow";
+  mode: "resume";
+  appId: string;
+  workflow: string;
+  correlationAttribute: string;
+  keepUnmatchedSeconds: number;
+}
+export type WorkflowTarget = StartTarget | ResumeTarget;
+/** What a subscription delivers to. Its kind and mode never change. */
+export type Target = HttpsTarget | WorkflowTarget;
 
 /** The last failure of a subscription (P15); `at` in milliseconds since 1970. */
 export interface LastError {
@@ -28,14 +47,15 @@ export interface LastError {
 }
 
 /** A subscription without its secrets. Times in milliseconds since 1970. */
-export interface SubscriptionRow {
+export interface SubscriptionRow<To extends Target = Target> {
   id: string;
   resourceName: string;
   projectNo: number;
+  projectId: string;
   queueNo: number;
   queueId: string;
   queueName: string;
-  target: Target;
+  target: To;
   batchSize: number;
   maxConcurrency: number;
   state: "active" | "paused";
@@ -47,9 +67,9 @@ export interface SubscriptionRow {
   updatedAt: number;
 }
 
-/** What the engine needs of a subscription: the row, its sealed secrets (newest first) and its queue. */
-export interface LaneRow {
-  subscription: SubscriptionRow;
+/** What the engine needs of a subscription: the row, its sealed secrets (newest first; empty for workflows) and its queue. */
+export interface LaneRow<To extends Target = Target> {
+  subscription: SubscriptionRow<To>;
   secret: string;
   /** Signs too, for `forMs` from now. */
   previous: { secret: string; forMs: number } | null;
@@ -69,13 +89,13 @@ export interface NewSubscription {
   maxConcurrency: number;
   state: "active" | "paused";
   recordAttempts: boolean;
-  /** Sealed. */
+  /** Sealed; empty where nothing is signed. */
   secret: string;
 }
 
-/** What an update may change; what is not given stays. A target without a timeout keeps the one it had. */
+/** What an update may change; what is not given stays. A target without a timeout keeps the one it had; its kind stays. */
 export interface SubscriptionChange {
-  target?: { kind: "https"; url: string; timeoutSeconds?: number };
+  target?: (Omit<HttpsTarget, "timeoutSeconds"> & { timeoutSeconds?: number | undefined }) | WorkflowTarget;
   batchSize?: number;
   maxConcurrency?: number;
   recordAttempts?: boolean;
@@ -89,7 +109,8 @@ export interface StatusRow {
   successAgoMs: number | null;
 }
 
-const select = `SELECT s.no AS no, s.id AS id, s.resource_name AS resource_name, s.project_no AS project_no, s.queue_no AS queue_no,
+const select = `SELECT s.no AS no, s.id AS id, s.resource_name AS resource_name, s.project_no AS project_no,
+  (SELECT p.id FROM project p WHERE p.no = s.project_no) AS project_id, s.queue_no AS queue_no,
   q.id AS queue_id, q.name AS queue_name, q.resource_name AS queue_resource, q.type AS queue_type, q.settings AS settings,
   s.target AS target, s.batch_size AS batch_size, s.max_concurrency AS max_concurrency, s.state AS state,
   s.record_attempts AS record_attempts, s.secret AS secret, s.previous_secret AS previous_secret, s.previous_until AS previous_until,
@@ -108,6 +129,7 @@ function toRow(row: Row): SubscriptionRow {
     id: String(row.id),
     resourceName: String(row.resource_name),
     projectNo: Number(row.project_no),
+    projectId: String(row.project_id),
     queueNo: Number(row.queue_no),
     queueId: String(row.queue_id),
     queueName: String(row.queue_name),
@@ -160,6 +182,14 @@ async function change(tx: Tx, projectNo: number, ref: string, set: string, param
   });
   await laneChanged(tx, Number(queueNo));
   return toRow(await find(tx, projectNo, ref));
+}
+
+/** The target after an update. Throws `invalid_request` for one of another kind or mode. */
+function targetAfter(was: Target, given: SubscriptionChange["target"]): Target {
+  if (given === undefined) return was;
+  if (given.kind === "https" && was.kind === "https") return { ...given, timeoutSeconds: given.timeoutSeconds ?? was.timeoutSeconds };
+  if (given.kind === "workflow" && was.kind === "workflow" && given.mode === was.mode) return given;
+  throw invalid("target.kind", "the kind and mode that the subscription was made with", given.kind);
 }
 
 /** Every cold verb of subscriptions. */
@@ -227,7 +257,7 @@ export const subscriptionVerbs = {
   /** Takes effect from the next delivery (P16). */
   async updateSubscription(tx: Tx, projectNo: number, ref: string, given: SubscriptionChange): Promise<SubscriptionRow> {
     const was = toRow(await find(tx, projectNo, ref));
-    const target: Target = { ...was.target, ...given.target, timeoutSeconds: given.target?.timeoutSeconds ?? was.target.timeoutSeconds };
+    const target = targetAfter(was.target, given.target);
     return change(tx, projectNo, ref, "target = :target, batch_size = :batch, max_concurrency = :most, record_attempts = :record", {
       target: JSON.stringify(target),
       batch: given.batchSize ?? was.batchSize,

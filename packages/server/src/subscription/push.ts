@@ -21,7 +21,7 @@ import type { LaneSource } from "../delivery/lane.ts";
 import type { Vault } from "../identity/vault.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { Store } from "../store/store.ts";
-import type { LaneRow } from "../store/subscription.ts";
+import type { HttpsTarget, LaneRow, Target } from "../store/subscription.ts";
 import type { ClaimedMessage } from "../store/types.ts";
 import type { Records } from "./records.ts";
 import { leaseMs, readFailure, releaseRows, settleRows } from "./rules.ts";
@@ -41,9 +41,9 @@ export interface PushDeps extends EndpointLaneDeps {
   version: string;
 }
 
-export interface Push extends LaneSource<Leased<ClaimedMessage[]>> {
+export interface Push<To extends Target = HttpsTarget> extends LaneSource<Leased<ClaimedMessage[]>> {
   /** Puts what the store says in force, from the next delivery on; `null`: the subscription is gone, nothing starts any more. */
-  set(row: LaneRow | null): void;
+  set(row: LaneRow<To> | null): void;
   /** The live half of `status`. */
   live(): { limit: number; deliveriesPerMinute: number };
 }
@@ -53,7 +53,7 @@ interface Sent extends Outgoing {
 }
 
 /** Makes the lane of a subscription. */
-export function createPush(deps: PushDeps, first: LaneRow): Push {
+export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
   const { store, clock, records } = deps;
   const { id, queueNo, resourceName } = first.subscription;
   const label = { subscription: resourceName };

@@ -3,7 +3,7 @@
  * first and then put in force here, before it is answered; so after an answered pause no request starts.
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { invalid } from "@millrace/contract";
+import { Fault, invalid } from "@millrace/contract";
 import { generateSecret } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Cancel, Clock } from "../clock.ts";
@@ -18,12 +18,14 @@ import type { Pressure } from "../delivery/pressure.ts";
 import { checkTarget } from "../delivery/target.ts";
 import type { Attempt, EgressPolicy } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
-import type { Store } from "../store/store.ts";
-import type { LaneRow, SubscriptionChange, SubscriptionRow } from "../store/subscription.ts";
+import { MISSED, type Store } from "../store/store.ts";
+import type { HttpsTarget, LaneRow, SubscriptionChange, SubscriptionRow, Target, WorkflowTarget } from "../store/subscription.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
-import { createPush, type Push } from "./push.ts";
+import { createCalls } from "../workflow/calls.ts";
+import { createPush, type Push, type PushDeps } from "./push.ts";
 import { createRecords } from "./records.ts";
 import { atRest, type Live, type WireAttempts, type WireSubscription, wireAttempts, wireSubscription } from "./wire.ts";
+import { createWorkflowLane, type WorkflowLaneDeps } from "./workflow-lane.ts";
 
 export type { SubscriptionRow } from "../store/subscription.ts";
 
@@ -39,7 +41,7 @@ const NET_MS = 20_000;
 
 /** What a subscription is made of, as the contract's shape has it. */
 export interface GivenSubscription {
-  target: { kind: "https"; url: string; timeoutSeconds?: number | undefined };
+  target: { kind: "https"; url: string; timeoutSeconds?: number | undefined } | WorkflowTarget;
   batchSize?: number | undefined;
   maxConcurrency?: number | undefined;
   state?: "active" | "paused" | undefined;
@@ -102,7 +104,7 @@ export interface Subscriptions {
 
 interface Running {
   id: string;
-  push: Push;
+  push: Pick<Push<Target>, "set" | "live">;
   lane: Lane;
 }
 
@@ -115,6 +117,13 @@ function readCursor(cursor: string | undefined): number | null {
 }
 const writeCursor = (no: number): string => Buffer.from(String(no)).toString("base64url");
 
+/** The lane that a subscription's target asks for. Its kind never changes, so neither does the lane's. */
+function laneOf(deps: PushDeps & WorkflowLaneDeps, row: LaneRow): Push<Target> {
+  return row.subscription.target.kind === "https"
+    ? createPush(deps, row as LaneRow<HttpsTarget>)
+    : createWorkflowLane(deps, row as LaneRow<WorkflowTarget>);
+}
+
 /** Makes the verbs and lanes of one server. */
 export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const { store, clock, vault, policy, log } = deps;
@@ -124,7 +133,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     clock,
     report: (err) => log.warn({ err }, "the status of subscriptions could not be stored yet"),
   });
-  const pushDeps = { ...deps, records, ownership, random: deps.random ?? Math.random };
+  const pushDeps = { ...deps, calls: createCalls(store), records, ownership, random: deps.random ?? Math.random };
   const running = new Map<number, Running>();
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
@@ -133,7 +142,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
 
   const run = (row: LaneRow): void => {
     const { id, queueNo } = row.subscription;
-    const push = createPush(pushDeps, row);
+    const push = laneOf(pushDeps, row);
     const lane = dispatcher.add(push, true);
     running.set(queueNo, { id, push, lane });
     if (row.nextInMs !== null) lane.wake(row.nextInMs);
@@ -219,6 +228,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       let early: Set<number> | undefined = new Set();
       stops.push(
         store.onReady((queueNo, inMs) => {
+          if (queueNo === MISSED) wakeDue().catch((err) => log.warn({ err }, "work without a wake-up could not be looked for"));
           running.get(queueNo)?.lane.wake(inMs);
           early?.add(queueNo);
         }),
@@ -249,9 +259,12 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     },
 
     async create(queue, given, key) {
-      checkTarget(given.target.url, policy);
+      const { target } = given;
+      if (target.kind === "https") checkTarget(target.url, policy);
+      else if ((given.batchSize ?? 1) !== 1) throw invalid("batchSize", "1 for a workflow: one message, one call", given.batchSize);
       const id = uuidv7();
-      const { secret, sealed } = newSecret(id);
+      // Calls of workflows stay within the server: nothing is signed.
+      const { secret, sealed } = target.kind === "https" ? newSecret(id) : { secret: null, sealed: "" };
       let resourceName = "qsb_";
       for (let i = 0; i < 12; i++) resourceName += LETTERS[randomInt(LETTERS.length)];
       const { result, replayed } = await store.once(key, "createSubscription", {
@@ -259,8 +272,8 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
         resourceName,
         projectNo: queue.projectNo,
         queueNo: queue.no,
-        target: { kind: "https", url: given.target.url, timeoutSeconds: given.target.timeoutSeconds ?? 30 },
-        batchSize: given.batchSize ?? 10,
+        target: target.kind === "https" ? { ...target, timeoutSeconds: target.timeoutSeconds ?? 30 } : target,
+        batchSize: given.batchSize ?? (target.kind === "https" ? 10 : 1),
         maxConcurrency: given.maxConcurrency ?? 10,
         state: given.state ?? "active",
         recordAttempts: given.recordAttempts ?? deps.recordAttempts ?? false,
@@ -295,12 +308,15 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       return { subscriptions, nextCursor: after === null ? null : writeCursor(after) };
     },
     async update(row, given) {
-      if (given.target !== undefined) checkTarget(given.target.url, policy);
+      if (given.target?.kind === "https") checkTarget(given.target.url, policy);
+      if (row.target.kind === "workflow" && (given.batchSize ?? 1) !== 1)
+        throw invalid("batchSize", "1 for a workflow: one message, one call", given.batchSize);
       return changed(await store.run("updateSubscription", row.projectNo, row.id, given));
     },
     pause: (row) => setState(row, "paused"),
     resume: (row) => setState(row, "active"),
     async rotate(row, key) {
+      if (row.target.kind !== "https") throw new Fault("not_signed", "deliveries to a workflow are not signed");
       const { secret, sealed } = newSecret(row.id);
       const { result, replayed } = await store.once(key, "rotateSecret", row.projectNo, row.id, sealed);
       return changed(result, replayed ? null : secret);

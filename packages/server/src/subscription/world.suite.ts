@@ -106,7 +106,11 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
     });
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     await subscriptions.start();
-    return { attempts, subscriptions, handlers: subscriptionHandlers({ access, subscriptions }) };
+    return {
+      attempts,
+      subscriptions,
+      handlers: subscriptionHandlers({ access, subscriptions, findApp: (...given) => world.store.run("findApp", ...given) }),
+    };
   };
   let state = await open();
   const shut = async (graceMs: number): Promise<void> => {

@@ -2,11 +2,12 @@
  * Handlers of subscriptions. Each permission is checked on the subscription's queue; a subscription whose queue is outside the key's
  * reach does not exist for it (A6).
  */
-import { Fault } from "@millrace/contract";
+import { Fault, type Input, type Operations } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
 import type { Caller } from "../../identity/caller.ts";
 import type { SubscriptionRow, Subscriptions } from "../../subscription/subscription.ts";
 import type { Handlers } from "../handler.ts";
+import { createAppReach, type FindApp } from "../workflows/reach.ts";
 
 type Names =
   | "CreateSubscription"
@@ -25,12 +26,29 @@ interface Params {
   subscriptionId: string;
 }
 
+/** A target as a body has it. */
+type GivenTarget = Input<Operations["CreateSubscription"]>["body"]["target"];
+
 /** The handlers of subscriptions and their attempts. */
-export function subscriptionHandlers(deps: { access: Access; subscriptions: Subscriptions }): Pick<Handlers, Names> {
+export function subscriptionHandlers(deps: { access: Access; subscriptions: Subscriptions; findApp: FindApp }): Pick<Handlers, Names> {
   const { access, subscriptions } = deps;
+  const reach = createAppReach(access, deps.findApp);
+
+  /** The target to store: starting and resuming runs is done in the name of whoever made the subscription (W12, W14). */
+  const targetOf = async (caller: Caller, params: Omit<Params, "subscriptionId">, given: GivenTarget) => {
+    if (given.kind === "https") return given;
+    try {
+      const { app } = await reach.workflow(caller, { ...params, appId: given.appId }, given.workflow, `workflows.runs.${given.mode}`);
+      if (given.mode === "start") return { ...given, appId: app.id };
+      return { ...given, appId: app.id, keepUnmatchedSeconds: given.keepUnmatchedSeconds ?? 0 };
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "app_not_found") throw error;
+      throw new Fault(error.code, `target.appId: ${error.message}`, { ...error.details, path: "target.appId" });
+    }
+  };
 
   /** The subscription that a path names, once the caller was allowed to. */
-  const reach = async (caller: Caller, params: Params, permission: string): Promise<SubscriptionRow> => {
+  const found = async (caller: Caller, params: Params, permission: string): Promise<SubscriptionRow> => {
     const project = await access.project(caller, params, null);
     const row = await subscriptions.find(project.no, params.subscriptionId);
     try {
@@ -45,7 +63,8 @@ export function subscriptionHandlers(deps: { access: Access; subscriptions: Subs
   return {
     async CreateSubscription({ caller, idempotency }, { params, body }) {
       const { queue } = await access.queue(caller, { ...params, queueId: body.queueId }, "queues.subscriptions.create");
-      return subscriptions.create(queue, body, idempotency);
+      const target = await targetOf(caller, params, body.target);
+      return subscriptions.create(queue, { ...body, target }, idempotency);
     },
     async ListSubscriptions({ caller }, { params, query }) {
       const permission = "queues.subscriptions.list";
@@ -60,25 +79,27 @@ export function subscriptionHandlers(deps: { access: Access; subscriptions: Subs
       return subscriptions.list(project.no, { queueNo: null, limit, cursor }, shows);
     },
     async GetSubscription({ caller }, { params }) {
-      return subscriptions.show(await reach(caller, params, "queues.subscriptions.get"));
+      return subscriptions.show(await found(caller, params, "queues.subscriptions.get"));
     },
     async UpdateSubscription({ caller }, { params, body }) {
-      return subscriptions.update(await reach(caller, params, "queues.subscriptions.update"), body);
+      const row = await found(caller, params, "queues.subscriptions.update");
+      if (body.target === undefined) return subscriptions.update(row, { ...body, target: undefined });
+      return subscriptions.update(row, { ...body, target: await targetOf(caller, params, body.target) });
     },
     async DeleteSubscription({ caller }, { params }) {
-      await subscriptions.delete(await reach(caller, params, "queues.subscriptions.delete"));
+      await subscriptions.delete(await found(caller, params, "queues.subscriptions.delete"));
     },
     async PauseSubscription({ caller }, { params }) {
-      return subscriptions.pause(await reach(caller, params, "queues.subscriptions.pause"));
+      return subscriptions.pause(await found(caller, params, "queues.subscriptions.pause"));
     },
     async ResumeSubscription({ caller }, { params }) {
-      return subscriptions.resume(await reach(caller, params, "queues.subscriptions.pause"));
+      return subscriptions.resume(await found(caller, params, "queues.subscriptions.pause"));
     },
     async RotateSubscriptionSecret({ caller, idempotency }, { params }) {
-      return subscriptions.rotate(await reach(caller, params, "queues.subscriptions.update"), idempotency);
+      return subscriptions.rotate(await found(caller, params, "queues.subscriptions.update"), idempotency);
     },
     async ListAttempts({ caller }, { params, query }) {
-      return subscriptions.attempts(await reach(caller, params, "queues.subscriptions.get"), query);
+      return subscriptions.attempts(await found(caller, params, "queues.subscriptions.get"), query);
     },
   };
 }

@@ -25,11 +25,17 @@ export function appResource(project: ProjectRow, name: string): string {
 const appMissing = (): Fault => new Fault("app_not_found", "there is no such app, or the key does not reach it");
 const runMissing = (): Fault => new Fault("run_not_found", "there is no such run in this app, or the key does not reach it");
 
-export interface Reach {
+/** Finds an app of a project by id, resource name or name. */
+export type FindApp = (projectNo: number, reference: string) => Promise<AppRow | null>;
+
+export interface AppReach {
   /** `permission` is checked on the app; `null` asks only whether the key sees it or a workflow of it. */
   app(caller: Caller, params: AppParams, permission: string | null): Promise<{ project: ProjectRow; app: AppRow }>;
-  /** An app of the caller's own project, and `permission` checked on one of its workflows, whether it was announced or not. */
+  /** An app, and `permission` checked on one of its workflows, whether it was announced or not. */
   workflow(caller: Caller, params: AppParams, workflow: string, permission: string): Promise<{ project: ProjectRow; app: AppRow }>;
+}
+
+export interface Reach extends AppReach {
   /** A run, and `permission` checked on its workflow. */
   run(
     caller: Caller,
@@ -38,11 +44,11 @@ export interface Reach {
   ): Promise<{ project: ProjectRow; app: AppRow; run: RunRow }>;
 }
 
-/** Makes the look-ups. */
-export function createReach({ access, apps, runs }: { access: Access; apps: Apps; runs: Runs }): Reach {
-  const app: Reach["app"] = async (caller, params, permission) => {
+/** Makes the look-ups of apps. */
+export function createAppReach(access: Access, findApp: FindApp): AppReach {
+  const app: AppReach["app"] = async (caller, params, permission) => {
     const project = await access.project(caller, params, null);
-    const found = await apps.find(project.no, params.appId);
+    const found = await findApp(project.no, params.appId);
     if (found === null) throw appMissing();
     access.demand(caller, permission, appResource(project, found.name), appMissing);
     return { project, app: found };
@@ -51,13 +57,22 @@ export function createReach({ access, apps, runs }: { access: Access; apps: Apps
     app,
     async workflow(caller, params, workflow, permission) {
       const reached = await app(caller, params, null);
-      access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${workflow}`, () => {
-        throw new Fault("permission_denied", `the key lacks the permission ${permission} on this workflow`, { permission });
-      });
+      const resource = `${appResource(reached.project, reached.app.name)}/${workflow}`;
+      // The key sees the app, so nothing is given away: whether there is such a workflow is not asked.
+      const lacking = () => new Fault("permission_denied", `the key lacks the permission ${permission} on ${resource}`, { permission });
+      access.demand(caller, permission, resource, lacking);
       return reached;
     },
+  };
+}
+
+/** Makes the look-ups of apps and runs. */
+export function createReach({ access, apps, runs }: { access: Access; apps: Pick<Apps, "find">; runs: Pick<Runs, "find"> }): Reach {
+  const reach = createAppReach(access, apps.find);
+  return {
+    ...reach,
     async run(caller, params, permission) {
-      const reached = await app(caller, params, null);
+      const reached = await reach.app(caller, params, null);
       const run = await runs.find(reached.app, params.runId);
       if (run === null) throw runMissing();
       access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${run.workflow}`, runMissing);
