@@ -3,6 +3,7 @@
  * remembers by which hand-out of which message it is executed; every later write of the execution must name that one.
  */
 import type { Tx } from "../db/db.ts";
+import { heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
 import { numberEnds } from "./record-steps.ts";
@@ -100,8 +101,9 @@ async function numberUnseen(tx: Tx, runNo: number): Promise<void> {
 }
 
 /**
- * Begins the executions of claimed wake-ups, each of another run; answers in order. `null`: there is nothing to do (the run has ended or is gone,
- * waits for another build, or its timer came to nothing), and the wake-up was acknowledged. A page of a journal has about `pageBytes`.
+ * Begins the executions of claimed wake-ups, each of another run; answers in order. `null`: there is nothing to do. Either the run has
+ * ended or is gone, waits for another build, or its timer came to nothing: then the wake-up was acknowledged; or its lease is over.
+ * A page of a journal has about `pageBytes`.
  */
 async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | null)[]> {
   const held = new Map((await holdRuns(tx, "id", [...new Set(wakeUps.map(({ runId }) => runId))])).map((one) => [one.run.id, one]));
@@ -109,10 +111,15 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     tx,
     [...held.values()].map(({ run }) => run.no),
   );
+  const leased = await heldOf(tx, wakeUps);
   const effects = noEffects();
   const begun: (Begun | null)[] = [];
   for (const wake of wakeUps) {
     const { queueNo, seq, receipt } = wake;
+    if (!leased.has(seq)) {
+      begun.push(null);
+      continue;
+    }
     const one = held.get(wake.runId);
     const dues = one === undefined ? [] : (due.get(one.run.no) ?? []);
     // Handed out again: the execution that this wake-up began was lost.
