@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { nextNo } from "./identity.ts";
+import { laneChanged } from "./lane-change.ts";
 import { join, leave, lockTopic, refilter } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { type NewQueue, queueVerbs } from "./queue.ts";
@@ -191,6 +192,7 @@ export const topicSubscriptionVerbs = {
       settings: JSON.stringify(settings),
       now: tx.now,
     });
+    await laneChanged(tx, subscription.queueNo);
     const { filterPolicy, filterPolicyScope } = subscription.settings;
     const filtersAnew = filterPolicyScope !== settings.filterPolicyScope || !sameJson(filterPolicy, settings.filterPolicy);
     if (filtersAnew && subscription.state === "confirmed") await refilter(tx, { no, topicNo: topic.no, settings });
@@ -251,10 +253,11 @@ export const topicSubscriptionVerbs = {
   /** Replaces the sealed secret of a webhook, at once (T8). Throws `subscription_not_found`. */
   async rotateTopicSecret(tx: Tx, no: number, sealed: string): Promise<null> {
     const rows = await tx.query(
-      "UPDATE topic_subscription SET secret = :sealed, updated_at = :now WHERE no = :no AND ended_at IS NULL AND secret IS NOT NULL RETURNING no",
+      "UPDATE topic_subscription SET secret = :sealed, updated_at = :now WHERE no = :no AND ended_at IS NULL AND secret IS NOT NULL RETURNING queue_no",
       { no, sealed, now: tx.now },
     );
-    if (rows.length === 0) throw gone();
+    if (rows[0] === undefined) throw gone();
+    await laneChanged(tx, Number(rows[0].queue_no));
     return null;
   },
 };

@@ -5,6 +5,7 @@
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { nextNo } from "./identity.ts";
+import { laneChanged } from "./lane-change.ts";
 import { lockTopic } from "./membership.ts";
 import { TOPIC_COLUMNS, type TopicRow, type TopicSettings, topicOf } from "./topic-rows.ts";
 
@@ -53,6 +54,8 @@ export const topicVerbs = {
   async updateTopic(tx: Tx, no: number, change: Partial<TopicSettings>): Promise<TopicRow> {
     const topic = await lockTopic(tx, no);
     if (topic === null) throw gone();
+    // A topic's number is no queue's: it stands for all lanes of the topic's subscriptions.
+    await laneChanged(tx, no);
     const [row] = await tx.query(`UPDATE topic SET settings = :settings, updated_at = :now WHERE no = :no RETURNING ${TOPIC_COLUMNS}`, {
       no,
       settings: JSON.stringify({ ...topic.settings, ...change }),

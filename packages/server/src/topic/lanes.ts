@@ -5,6 +5,7 @@
  */
 
 import type { Cancel } from "../clock.ts";
+import { ownsEverything } from "../cluster/ownership.ts";
 import { slotOf } from "../cluster/slots.ts";
 import { laneKey } from "../cluster/tenure.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
@@ -16,8 +17,8 @@ import { createWebhookLane, type TopicLaneDeps } from "./webhook-lane.ts";
 /** Subscriptions that are looked up or walked over at once. */
 const PAGE = 100;
 const WALK = 2_000;
-/** How often the store is asked whether lanes' subscriptions were changed by other nodes, and lanes without work are put away. */
-const LOOK_MS = 5_000;
+/** How soon a change by another node is followed, and when a lane without work is put away. */
+const FOLLOW_MS = 1_000;
 const IDLE_MS = 60_000;
 /** Queue numbers known to be none of ours; beyond it all are looked up anew. */
 const MOST_FOREIGN = 1_000_000;
@@ -25,8 +26,8 @@ const MOST_FOREIGN = 1_000_000;
 export interface TopicLanes {
   /** Makes the lanes of all subscriptions for which something waits. */
   start(): Promise<void>;
-  /** Puts in force what the store says of a subscription now, by its internal queue: it was changed, or has ended. */
-  changed(queueNo: number): Promise<void>;
+  /** Puts in force what the store says now of the subscription of an internal queue, or of all of a topic: it was changed, or has ended. */
+  changed(no: number): Promise<void>;
   /** Starts nothing more, and gives back what is held ready; the dispatcher's stop ends what is open. */
   stop(): Promise<void>;
   /** Lanes that there are, for figures and tests. */
@@ -50,7 +51,10 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
   const foreign = new Set<number>();
   const unknown = new Map<number, number>();
   const stops: (() => void)[] = [];
-  let timer: Cancel | undefined;
+  const timers = new Set<Cancel>();
+  /** Changes by other nodes: up to when they were read, and which of them. */
+  let seen: number | null = null;
+  const followed = new Map<number, number>();
   let looking = false;
   let stopped = false;
 
@@ -128,18 +132,12 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
       after = page.next;
     }
   };
-  /** Takes over what other nodes changed, and puts away what had nothing to do. */
-  const look = async (): Promise<void> => {
+  /** Puts away the lanes that had nothing to do for a while. */
+  const putAway = async (): Promise<void> => {
     const now = clock.now();
-    const mine = [...running].filter(([queueNo]) => ownership.fence(laneKey(queueNo)) !== null);
-    for (let from = 0; from < mine.length; from += PAGE) await read(mine.slice(from, from + PAGE).map(([queueNo]) => queueNo));
     const quiet = [...running].filter(([, { lane, idleSince }]) => lane.inFlight === 0 && idleSince !== null && now - idleSince > IDLE_MS);
-    const waiting = new Set(
-      await store.run(
-        "queuesWithMessages",
-        quiet.map(([queueNo]) => queueNo),
-      ),
-    );
+    const nos = quiet.map(([queueNo]) => queueNo);
+    const waiting = new Set(await store.run("queuesWithMessages", nos));
     for (const [queueNo, held] of quiet) {
       // A lane that fails remembers how slow to be; one with work that is due later has to wake up for it.
       if (!waiting.has(queueNo) && !held.row.subscription.failing && held.idleSince !== null) end(queueNo, held);
@@ -147,12 +145,30 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
     for (const held of running.values()) held.idleSince ??= now;
     if (unknown.size > 0 && !looking) void lookUp();
   };
-  const arm = (): void => {
-    timer = clock.after(LOOK_MS, () => {
-      look()
+  /** A number is a subscription's internal queue's, or a topic's: then it means all its subscriptions. */
+  const changed = async (no: number): Promise<void> => {
+    const nos = running.has(no) ? [no] : [...running].filter(([, { row }]) => row.topic.no === no).map(([queueNo]) => queueNo);
+    for (let from = 0; from < nos.length; from += PAGE) await read(nos.slice(from, from + PAGE));
+  };
+  /** Takes over what other nodes changed. */
+  const follow = async (): Promise<void> => {
+    const { at, changes } = await store.run("laneChanges", seen);
+    seen = at;
+    for (const change of changes) {
+      if (followed.get(change.queueNo) === change.at) continue;
+      followed.set(change.queueNo, change.at);
+      await changed(change.queueNo);
+    }
+    if (changes.length === 0) followed.clear();
+  };
+  const every = (ms: number, run: () => Promise<void>): void => {
+    const cancel = clock.after(ms, () => {
+      timers.delete(cancel);
+      run()
         .catch(report)
-        .finally(() => !stopped && arm());
+        .finally(() => !stopped && every(ms, run));
     });
+    timers.add(cancel);
   };
 
   return {
@@ -160,18 +176,20 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
       stops.push(
         store.onReady(ready),
         ownership.onChange((slots) => {
+          // What waits in slots that were won; lanes of slots that were left give back what they hold ready.
+          for (const [queueNo, { lane }] of running) if (slots.has(slotOf(laneKey(queueNo)))) lane.wake();
           walk((queueNo) => slots.has(slotOf(laneKey(queueNo)))).catch(report);
         }),
       );
       await walk(() => true);
-      arm();
+      every(IDLE_MS / 4, putAway);
+      // A node that shares its store with nobody hears of every change at once.
+      if (ownership !== ownsEverything) every(FOLLOW_MS, follow);
     },
-    async changed(queueNo) {
-      if (running.has(queueNo)) await read([queueNo]);
-    },
+    changed,
     async stop() {
       stopped = true;
-      timer?.();
+      for (const cancel of timers) cancel();
       for (const stop of stops) stop();
       await Promise.all([...running.values()].map(({ lane }) => lane.close()));
     },

@@ -21,6 +21,8 @@ export interface TopicRoom {
   onWork(listener: (chore: string) => void): void;
   /** A change is answered once the listener is done with it. */
   onChange(listener: SubscriptionListener): void;
+  /** The same for topics' settings, by the topic's number. */
+  onTopicChange(listener: (topicNo: number) => void | Promise<void>): void;
 }
 
 /** Puts the noun together. `publicUrl` is where others reach this server. */
@@ -28,12 +30,13 @@ export function createTopicRoom(deps: { store: Store; vault: Vault; policy: Egre
   const { store, vault, policy } = deps;
   let work: (chore: string) => void = () => undefined;
   let changed: SubscriptionListener = () => undefined;
+  let topicChanged: (topicNo: number) => void | Promise<void> = () => undefined;
   const tokens = createTopicTokens({ vault, publicUrl: () => deps.publicUrl().replace(/\/$/, "") });
   const removed = (): void => work("removals");
   const tell: SubscriptionListener = (subscription) => changed(subscription);
   return {
     tokens,
-    topics: createTopics({ store, onDelete: () => work(ENDED_TOPICS) }),
+    topics: createTopics({ store, onUpdate: (topicNo) => topicChanged(topicNo), onDelete: () => work(ENDED_TOPICS) }),
     topicSubscriptions: createTopicSubscriptions({ store, vault, tokens, policy, changed: tell, onDelete: removed }),
     chores: topicChores(store, { ended: tell, removed }),
     onWork(listener) {
@@ -41,6 +44,9 @@ export function createTopicRoom(deps: { store: Store; vault: Vault; policy: Egre
     },
     onChange(listener) {
       changed = listener;
+    },
+    onTopicChange(listener) {
+      topicChanged = listener;
     },
   };
 }

@@ -26,8 +26,8 @@ const STRIDE = 500;
 const MOST = 10_000;
 
 /** Makes the verbs. */
-export function createTopics(deps: { store: Store; onDelete: () => void }): Topics {
-  const { store, onDelete } = deps;
+export function createTopics(deps: { store: Store; onUpdate: (topicNo: number) => void | Promise<void>; onDelete: () => void }): Topics {
+  const { store, onUpdate, onDelete } = deps;
   return {
     create: async (given, key) => (await store.once(key, "createTopic", { ...given, id: uuidv7() })).result,
     find: (projectNo, reference) => store.run("findTopic", projectNo, reference),
@@ -42,7 +42,11 @@ export function createTopics(deps: { store: Store; onDelete: () => void }): Topi
       }
       return found;
     },
-    update: (topic, change) => store.run("updateTopic", topic.no, change),
+    async update(topic, change) {
+      const changed = await store.run("updateTopic", topic.no, change);
+      await onUpdate(topic.no);
+      return changed;
+    },
     async delete(topic) {
       await store.run("deleteTopic", topic.no);
       onDelete();
