@@ -1,3 +1,5 @@
 import { engineSuite } from "./engine.suite.ts";
+import { recoverySuite } from "./recovery.suite.ts";
 
 engineSuite("postgres");
+recoverySuite("postgres");

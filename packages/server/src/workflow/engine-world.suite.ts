@@ -38,6 +38,8 @@ export interface EngineWorld {
   output(app: AppRow, id: string): Promise<unknown>;
   /** Waits until nothing is under way and the run is in a state of its own; time does not move. */
   until(app: AppRow, id: string, reached: (run: RunRow) => boolean): Promise<RunRow>;
+  /** Waits for a state of a run while something may be under way. */
+  seen(app: AppRow, id: string, reached: (run: RunRow) => boolean): Promise<RunRow>;
   /** Waits as `until` does for the run's end, and moves time by `stepMs` whenever nothing happens. */
   ended(app: AppRow, id: string, stepMs?: number): Promise<RunRow>;
   /** Waits until nothing is under way, then advances the clock. */
@@ -157,6 +159,12 @@ export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {
     async until(app, id, reached) {
       for (const patient = patience(); ; patient()) {
         await state.engine.rest();
+        const run = await it.run(app, id);
+        if (reached(run)) return run;
+      }
+    },
+    async seen(app, id, reached) {
+      for (const patient = patience(); ; patient()) {
         const run = await it.run(app, id);
         if (reached(run)) return run;
       }
