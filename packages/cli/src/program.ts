@@ -1,11 +1,15 @@
 /** The tree of commands, and how a run of it ends: every error becomes one or two lines on standard error and an exit code. */
 import { Command, CommanderError } from "commander";
+import { appCommands } from "./commands/apps.ts";
+import { deliveryCommands } from "./commands/deliveries.ts";
 import { deploymentCommands } from "./commands/deployments.ts";
 import { keyCommands } from "./commands/keys.ts";
 import { listenCommand } from "./commands/listen.ts";
 import { messageCommands } from "./commands/messages.ts";
 import { queueCommands } from "./commands/queues.ts";
+import { runCommands } from "./commands/runs.ts";
 import { scheduleCommands } from "./commands/schedules.ts";
+import { topicCommands } from "./commands/topics.ts";
 import { CliError, type ExitCode, exitCode } from "./exit.ts";
 import { processOutput } from "./leaf.ts";
 import { version } from "./version.ts";
@@ -60,8 +64,15 @@ export async function createProgram(argv: readonly string[] = []): Promise<Comma
   }
   queueCommands(program);
   messageCommands(program);
+  topicCommands(program);
+  deliveryCommands(program);
   scheduleCommands(program);
   deploymentCommands(program);
+  appCommands(program);
+  runCommands(program);
+  const workflows = program.command("workflows").description("Apps and runs, as the commands of these names.");
+  appCommands(workflows);
+  runCommands(workflows);
   listenCommand(program);
   keyCommands(program);
   neverExit(program);

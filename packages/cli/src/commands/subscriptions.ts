@@ -1,22 +1,22 @@
-/** `millrace queues subscriptions`: pushing a queue's messages to an endpoint. A subscription may be named by its queue. */
+/** `millrace queues subscriptions`: where a queue's messages go: an endpoint, or a workflow. A subscription may be named by its queue. */
 import type { Answer, Input, Operations } from "@millrace/contract";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { Client } from "../client.ts";
 import { confirmDestructive } from "../confirm.ts";
-import { parseSeconds, parseWhole, showSeconds } from "../durations.ts";
 import { CliError, exitCode } from "../exit.ts";
 import { leaf, limitOption, noteMore, yesOption } from "../leaf.ts";
 import type { Output } from "../output.ts";
+import {
+  type EndpointFlags,
+  endpointOptions,
+  targetFields,
+  targetOf,
+  targetText,
+  type WorkflowFlags,
+  workflowOptions,
+} from "../subscription-target.ts";
 
 type Subscription = Answer<Operations["GetSubscription"]>;
-
-interface TargetFlags {
-  url?: string;
-  timeout?: number;
-  batchSize?: number;
-  concurrency?: number;
-  recordAttempts?: boolean;
-}
 
 /** The subscription that `reference` names: its id, its resource name, or its queue. */
 async function subscriptionIdOf(client: Client, reference: string): Promise<string> {
@@ -31,15 +31,6 @@ async function subscriptionIdOf(client: Client, reference: string): Promise<stri
   );
 }
 
-function targetOptions(command: Command): void {
-  command
-    .option("--url <url>", "the endpoint that messages are posted to")
-    .addOption(new Option("--timeout <duration>", "how long a delivery may take, 1s to 60s").argParser(parseSeconds))
-    .addOption(new Option("--batch-size <number>", "messages per delivery at most, 1 to 10").argParser(parseWhole))
-    .addOption(new Option("--concurrency <number>", "deliveries in flight at once, 1 to 100").argParser(parseWhole))
-    .option("--record-attempts", "keep successful attempts for inspection too");
-}
-
 function show(output: Output, subscription: Subscription): void {
   if (output.json) {
     output.document(subscription);
@@ -50,8 +41,7 @@ function show(output: Output, subscription: Subscription): void {
     ["id", subscription.id],
     ["resource name", subscription.resourceName],
     ["queue", subscription.queueId],
-    ["url", subscription.target.url],
-    ["timeout", showSeconds(subscription.target.timeoutSeconds)],
+    ...targetFields(subscription.target),
     ["batch size", String(subscription.batchSize)],
     ["concurrency", String(subscription.maxConcurrency)],
     ["state", subscription.state],
@@ -68,7 +58,7 @@ function show(output: Output, subscription: Subscription): void {
 }
 
 export function subscriptionCommands(queues: Command): void {
-  const group = queues.command("subscriptions").description("Push a queue's messages to an endpoint.");
+  const group = queues.command("subscriptions").description("Where a queue's messages go: an endpoint, or a workflow.");
 
   leaf<{ limit: number; queue?: string }>(
     group,
@@ -83,14 +73,14 @@ export function subscriptionCommands(queues: Command): void {
       const queues = items.length === 0 ? [] : (await client.list<{ id: string; name: string }>("ListQueues", "queues", 1000)).items;
       const names = new Map(queues.map(({ id, name }) => [id, name]));
       output.table(
-        ["ID", "QUEUE", "STATE", "HEALTH", "IN FLIGHT", "URL"],
+        ["ID", "QUEUE", "STATE", "HEALTH", "IN FLIGHT", "TARGET"],
         items.map(({ resourceName, queueId, state, status, target }) => [
           resourceName,
           names.get(queueId) ?? queueId,
           state,
           status.health,
           `${status.inFlight}/${status.limit}`,
-          target.url,
+          targetText(target),
         ]),
       );
       noteMore(output, nextCursor);
@@ -107,23 +97,25 @@ export function subscriptionCommands(queues: Command): void {
       show(output, await client.call("GetSubscription", { subscriptionId: await subscriptionIdOf(client, reference) })),
   );
 
-  leaf<TargetFlags & { paused?: boolean }>(
+  leaf<EndpointFlags & WorkflowFlags & { paused?: boolean }>(
     group,
     "create <queue>",
-    "Push a queue's messages to an endpoint. Prints the signing secret, once.",
+    "Push a queue's messages to an endpoint (prints the signing secret, once), or start or resume runs with them.",
     [
       "millrace queues subscriptions create orders --url https://hooks.example.com/orders",
       "millrace queues subscriptions create orders --url https://hooks.example.com/orders --batch-size 1 --concurrency 50 --paused",
+      "millrace queues subscriptions create orders --workflow-app billing-jobs --workflow chargeCustomer",
+      "millrace queues subscriptions create payments --workflow-app billing-jobs --workflow order --mode resume --correlation-attribute orderKey",
     ],
     (command) => {
-      targetOptions(command);
+      endpointOptions(command);
+      workflowOptions(command);
       command.option("--paused", "make it without delivering yet");
     },
     async ({ client, output }, [queueId = ""], flags) => {
-      if (flags.url === undefined) throw new CliError(exitCode.usage, "A subscription needs an endpoint.", "Give --url URL.");
       const body: Input<Operations["CreateSubscription"]>["body"] = {
         queueId,
-        target: { kind: "https", url: flags.url, timeoutSeconds: flags.timeout },
+        target: targetOf(flags),
         batchSize: flags.batchSize,
         maxConcurrency: flags.concurrency,
         state: flags.paused ? "paused" : undefined,
@@ -133,12 +125,12 @@ export function subscriptionCommands(queues: Command): void {
     },
   );
 
-  leaf<TargetFlags>(
+  leaf<EndpointFlags>(
     group,
     "update <subscription>",
     "Change target, batch size or concurrency, from the next delivery on.",
     ["millrace queues subscriptions update orders --concurrency 20"],
-    targetOptions,
+    endpointOptions,
     async ({ client, output }, [reference = ""], flags) => {
       const subscriptionId = await subscriptionIdOf(client, reference);
       const body: Input<Operations["UpdateSubscription"]>["body"] = {
@@ -149,6 +141,7 @@ export function subscriptionCommands(queues: Command): void {
       if (flags.url !== undefined || flags.timeout !== undefined) {
         // a target is replaced whole, so that the part which is not named is taken from the present one
         const { target } = await client.call("GetSubscription", { subscriptionId });
+        if (target.kind !== "https") throw new CliError(exitCode.usage, "A subscription to a workflow has no endpoint to change.");
         body.target = { kind: "https", url: flags.url ?? target.url, timeoutSeconds: flags.timeout ?? target.timeoutSeconds };
       }
       if (Object.values(body).every((value) => value === undefined))
