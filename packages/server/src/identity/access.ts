@@ -9,8 +9,11 @@ import type { Caller, OrganizationRow, ProjectRow } from "./caller.ts";
 export interface Access {
   organization(caller: Caller, params: { organizationId: string }, permission: string | null): Promise<OrganizationRow>;
   project(caller: Caller, params: { organizationId: string; projectId: string }, permission: string | null): Promise<ProjectRow>;
-  /** A project by the id or name that the Gigadrive door calls an application's. Throws `project_not_found`. */
-  application(caller: Caller, applicationId: string, permission: string | null): Promise<ProjectRow>;
+  /**
+   * A project by the id or name that the Gigadrive door calls an application's and the Basaltic door an account's; `null` means the
+   * key's own, or the only one there is. Throws `project_not_found`, `invalid_request` where several are meant.
+   */
+  application(caller: Caller, applicationId: string | null, permission: string | null): Promise<ProjectRow>;
   /** A queue of one environment (by slug) of a project that the caller reached; `null` when there is none that it may know of. */
   queueIn(caller: Caller, project: ProjectRow, environment: string, reference: string, permission: string): Promise<QueueRow | null>;
   /** `permission` is checked on `<organization>/<project>/queues/<queue name>`. */

@@ -87,13 +87,14 @@ export function createAccess(deps: { store: Pick<Store, "run">; clock: Clock; fi
     },
 
     async application(caller, applicationId, permission) {
-      const handle = `${caller.keyId}\n${applicationId}`;
+      const handle = `${caller.keyId}\n${applicationId ?? ""}`;
       const remembered = reached.get(handle);
       let project = remembered !== undefined && remembered.until > clock.now() ? remembered.project : undefined;
       if (project === undefined) {
         const before = epoch;
         const found = await store.run("findApplications", applicationId, caller.projectNo);
         const seen = found.filter(({ name, organization }) => authorize(caller, null, `${organization.name}/${name}`) === "allowed");
+        if (applicationId === null && found.length > 1) throw invalid("applicationId", "is required where there are several projects");
         if (seen.length > 1) throw invalid("applicationId", "the id where several applications have this name", applicationId);
         project = seen[0];
         if (project === undefined) throw projectMissing();

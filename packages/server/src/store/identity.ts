@@ -148,12 +148,12 @@ export const identityVerbs = {
     return { organization: found, project: row === undefined ? null : projectOf(row) };
   },
 
-  /** Up to two projects that a Gigadrive application id may mean: by UUID or by name, of one project when `projectNo` is given. */
-  async findApplications(tx: Tx, reference: string, projectNo: number | null): Promise<ProjectRecord[]> {
-    const column = UUID.test(reference) ? "id" : "name";
+  /** Up to two projects that an id or a name alone may mean, or that there are (`null`); of one project when `projectNo` is given. */
+  async findApplications(tx: Tx, reference: string | null, projectNo: number | null): Promise<ProjectRecord[]> {
+    const named = reference === null ? "" : ` AND p.${UUID.test(reference) ? "id" : "name"} = :reference`;
     const one = projectNo === null ? "" : " AND p.no = :projectNo";
-    const rows = await tx.query(`SELECT ${PROJECT} WHERE p.${column} = :reference${one} ORDER BY p.no LIMIT 2`, {
-      reference,
+    const rows = await tx.query(`SELECT ${PROJECT} WHERE 1 = 1${named}${one} ORDER BY p.no LIMIT 2`, {
+      ...(reference === null ? {} : { reference }),
       ...(projectNo === null ? {} : { projectNo }),
     });
     return rows.map(projectOf);

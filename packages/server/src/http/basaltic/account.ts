@@ -1,10 +1,10 @@
 /**
  * From what a call of the Basaltic door names to rows (T1, A6): the account is a project, in `X-Account-Id` by id or name unless the key
- * belongs to one. A permission is checked on the topic's resource; what is outside the key's reach is not there.
+ * belongs to one, or there is but one. A permission is checked on the topic's resource; what is outside the key's reach is not there.
  */
 import { Fault, invalid } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
-import type { Caller, ProjectRow } from "../../identity/caller.ts";
+import type { ProjectRow } from "../../identity/caller.ts";
 import { PRODUCTION } from "../../queue/directory.ts";
 import type { IdempotencyKey, QueueRow } from "../../store/types.ts";
 import { type CrnPlace, queueReference, subscriptionReference, topicReference } from "../../topic/crn.ts";
@@ -52,25 +52,19 @@ export function createAccounts(deps: {
 }): Accounts {
   const { access, topics, subscriptions, region } = deps;
 
-  const named = async (caller: Caller, account: string): Promise<ProjectRow> => {
-    if (account === "" || account.length > MOST) throw invalid(HEADER, `must have 1 to ${MOST} characters`, account.length);
+  const of = async (call: Call): Promise<Account> => {
+    const account = call.account ?? null;
+    if (account !== null && (account === "" || account.length > MOST))
+      throw invalid(HEADER, `must have 1 to ${MOST} characters`, account.length);
     try {
-      return await access.application(caller, account, null);
+      const project = await access.application(call.caller, account, null);
+      return { project, place: { region, account: project } };
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "invalid_request") throw error;
-      throw invalid(HEADER, "must be an id where several projects have this name", account);
+      throw account === null
+        ? invalid(HEADER, "is required with a key of the whole installation where there are several projects: an id or a name")
+        : invalid(HEADER, "must be an id where several projects have this name", account);
     }
-  };
-  const of = async ({ caller, account }: Call): Promise<Account> => {
-    let project: ProjectRow;
-    if (account !== undefined) project = await named(caller, account);
-    else if (caller.within === null)
-      throw invalid(HEADER, "is required with a key of the whole installation: the id or the name of a project");
-    else {
-      const [organizationId = "", projectId = ""] = caller.within.split("/");
-      project = await access.project(caller, { organizationId, projectId }, null);
-    }
-    return { project, place: { region, account: project } };
   };
 
   return {

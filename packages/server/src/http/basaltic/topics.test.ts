@@ -160,3 +160,20 @@ describe.each<Engine>(["sqlite", "postgres"])("topics through the Basaltic door 
     expect((await remove()).status).toBe(204);
   });
 });
+
+describe("a server with one project", () => {
+  it("T2: needs no X-Account-Id, until there is a second project", async () => {
+    const door = await openDoor("sqlite");
+    try {
+      expect((await door.request("/v1/topics", { json: { name: "orders" } })).status).toBe(201);
+      await door.request("/v1/organizations/acme/projects", { json: { name: "second" } });
+      // For five seconds a key knows the project that it reached.
+      door.clock.advance(5_000);
+      const refused = await door.request("/v1/topics/orders");
+      expect([refused.status, refused.json.error.details.path]).toEqual([400, "X-Account-Id"]);
+      expect((await door.request("/v1/topics/orders", { headers: { "x-account-id": "shop" } })).status).toBe(200);
+    } finally {
+      await door.close();
+    }
+  });
+});
