@@ -5,6 +5,7 @@
  */
 import type { Tx } from "../db/db.ts";
 import { demandSettled, type Held, heldOf } from "./held.ts";
+import { inList } from "./in-list.ts";
 import { wakeQueueOf } from "./run-end.ts";
 import { lockRun } from "./run-rows.ts";
 import { appNos } from "./start.ts";
@@ -95,7 +96,11 @@ async function resumeRuns(tx: Tx, rows: readonly ResumeRow[]): Promise<ResumeOut
     const run = await lockRun(tx, no);
     if (run !== null) runIds.set(no, run.id);
   }
-  const taken = new Set<number>();
+  // Who waited when it was looked for may have been timed out before its run was locked.
+  const open = await stillOpen(
+    tx,
+    found.flatMap(({ waits }) => waits.map(({ no }) => no)),
+  );
   const outcomes: ResumeOutcome[] = [];
   for (const [i, row] of known.entries()) {
     const { bound, waits } = found[i] as { bound: number | null; waits: OpenWait[] };
@@ -103,9 +108,8 @@ async function resumeRuns(tx: Tx, rows: readonly ResumeRow[]): Promise<ResumeOut
     else if (!held.has(row.seq)) outcomes.push("stale");
     else {
       // A message before this one in the same transaction may have taken some.
-      const open = waits.filter((wait) => !taken.has(wait.no));
-      for (const wait of open) taken.add(wait.no);
-      outcomes.push(await settleRow(tx, row, bound, open, runIds, effects));
+      const theirs = waits.filter((wait) => open.delete(wait.no));
+      outcomes.push(await settleRow(tx, row, bound, theirs, runIds, effects));
     }
   }
   const { settled } = await carryOut(tx, effects);
@@ -120,6 +124,14 @@ function waitsOf(tx: Tx, { appNo, queueNo, key }: Row, bound: number | null): Pr
        ${bound === null ? "" : "AND no <= :bound"} ORDER BY no LIMIT :limit`,
     { appNo, queueNo, key, limit: RESUMED_AT_ONCE + 1, ...(bound === null ? {} : { bound }) },
   );
+}
+
+/** Which of these waits are open. */
+async function stillOpen(tx: Tx, nos: readonly number[]): Promise<Set<number>> {
+  if (nos.length === 0) return new Set();
+  const list = inList("no", nos);
+  const rows = await tx.query<{ no: number }>(`SELECT no FROM wait WHERE no IN (${list.text})`, list.params);
+  return new Set(rows.map(({ no }) => no));
 }
 
 async function settleRow(

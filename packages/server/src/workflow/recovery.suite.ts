@@ -173,7 +173,7 @@ export function recoverySuite(kind: Engine): void {
       expect(await w.world.count(`SELECT count(*) AS n FROM message WHERE queue_no = ${row.queueNo}`)).toBe(0);
     });
 
-    it("W9, WF-14: a server that stops in any state of a run goes on from there: queued, executing, waiting, to be tried again", async () => {
+    it("W9: a server that stops in any state of a run goes on from there: queued, executing, waiting, to be tried again", async () => {
       const on = await queue();
       let entered: () => void = () => {};
       let hold: Promise<void> = Promise.resolve();
