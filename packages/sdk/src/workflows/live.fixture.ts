@@ -65,7 +65,7 @@ export async function liveWorkflows(): Promise<LiveWorkflows> {
     connection,
     api,
     async push(name, workflows, options) {
-      let secret = "";
+      let secret = "not known yet";
       // The app is asked for its workflows while it is made, before its secret is known: what comes then is refused.
       const listener = toNodeHandler((request) => serve(workflows, { signingSecret: secret, ...options })(request));
       const http = createServer((request, response) => void listener(request, response)).listen(0, "127.0.0.1");
