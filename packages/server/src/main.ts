@@ -46,6 +46,7 @@ import { createSchedules, scheduleChore } from "./schedule/schedule.ts";
 import { openStore } from "./store/open.ts";
 import type { Store } from "./store/store.ts";
 import { createSubscriptions } from "./subscription/subscription.ts";
+import { createDeliveryRoom } from "./topic/delivery-room.ts";
 import { createExplainer } from "./topic/explain.ts";
 import { createTopicRoom } from "./topic/room.ts";
 import { version } from "./version.ts";
@@ -114,9 +115,29 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
     let url = "";
     const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => config.publicUrl ?? url });
+    const pressure = createPressure(clock, store.setSendShare);
+    const dispatcher = createDispatcher({
+      clock,
+      report: (err, lane) => logger.warn({ err, lane }, "a delivery lane failed; it goes on"),
+    });
+    const deliveryRoom = createDeliveryRoom({
+      store,
+      clock,
+      vault,
+      topics: topicRoom,
+      dispatcher,
+      pressure,
+      attempt,
+      ownership,
+      changes,
+      registry,
+      region: config.region,
+      version,
+      log: logger,
+    });
     const housekeeping = createHousekeeping({
       clock,
-      chores: [...room.chores, ...topicRoom.chores, scheduleChore(store), ...workflowChores(store)],
+      chores: [...room.chores, ...topicRoom.chores, ...deliveryRoom.chores, scheduleChore(store), ...workflowChores(store)],
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
       duties: createDuties({ store, ownership }),
     });
@@ -126,11 +147,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       store,
       maxMessageBytes: config.messageSizeLimitBytes,
       work: (chore) => housekeeping.nudge(chore),
-    });
-    const pressure = createPressure(clock, store.setSendShare);
-    const dispatcher = createDispatcher({
-      clock,
-      report: (err, lane) => logger.warn({ err, lane }, "a delivery lane failed; it goes on"),
     });
     const subscriptions = createSubscriptions({
       store,
@@ -203,6 +219,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         access,
         ...room,
         ...topicRoom,
+        ...deliveryRoom,
         explainer: createExplainer({ store, directory: room.directory, vault }),
         region: config.region,
       }),
@@ -230,6 +247,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     url = await app.listen({ host: config.host, port: config.port });
     // Tasks say where executors report.
     await engine.start();
+    await deliveryRoom.start();
     // Not before: a start that fails must take no work from those that run.
     await node?.start();
     logger.info({ url, version, engine: store.engine }, "the server listens");
@@ -243,6 +261,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         subscriptions.stop(graceMs),
         consumers.stop(graceMs),
         engine.stop(graceMs),
+        deliveryRoom.stop(),
         closeApp(app, graceMs),
       ]);
       pressure.close();

@@ -11,6 +11,7 @@ import type { FastifyInstance } from "fastify";
 import { Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "../clock.ts";
+import { ownsEverything } from "../cluster/ownership.ts";
 import { createConsumers } from "../consumer/consumer.ts";
 import { createDispatcher } from "../delivery/dispatcher.ts";
 import { createPressure } from "../delivery/pressure.ts";
@@ -28,6 +29,7 @@ import { createSchedules, scheduleChore } from "../schedule/schedule.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
+import { createDeliveryRoom } from "../topic/delivery-room.ts";
 import { createExplainer } from "../topic/explain.ts";
 import { createTopicRoom } from "../topic/room.ts";
 import { createApps } from "../workflow/app.ts";
@@ -176,6 +178,20 @@ export async function openDoor(
     log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
   });
   const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => "https://millrace.example.com" });
+  const deliveryRoom = createDeliveryRoom({
+    store,
+    clock,
+    vault,
+    topics: topicRoom,
+    dispatcher,
+    pressure,
+    attempt,
+    ownership: ownsEverything,
+    registry: new Registry(),
+    region: "local",
+    version: "0.0.0",
+    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
+  });
   const workflowEngine = createWorkflowEngine({
     store,
     clock,
@@ -198,6 +214,7 @@ export async function openDoor(
     ...basalticHandlers({
       ...deps,
       ...topicRoom,
+      ...deliveryRoom,
       explainer: createExplainer({ store, directory: room.directory, vault }),
       region: "local",
     }),

@@ -5,7 +5,7 @@
  */
 
 import type { Cancel } from "../clock.ts";
-import { ownsEverything } from "../cluster/ownership.ts";
+import type { Changes } from "../cluster/changes.ts";
 import { slotOf } from "../cluster/slots.ts";
 import { laneKey } from "../cluster/tenure.ts";
 import type { Dispatcher } from "../delivery/dispatcher.ts";
@@ -17,8 +17,7 @@ import { createWebhookLane, type TopicLaneDeps } from "./webhook-lane.ts";
 /** Subscriptions that are looked up or walked over at once. */
 const PAGE = 100;
 const WALK = 2_000;
-/** How soon a change by another node is followed, and when a lane without work is put away. */
-const FOLLOW_MS = 1_000;
+/** When a lane without work is put away. */
 const IDLE_MS = 60_000;
 /** Queue numbers known to be none of ours; beyond it all are looked up anew. */
 const MOST_FOREIGN = 1_000_000;
@@ -45,16 +44,13 @@ interface Running {
 }
 
 /** Makes the lanes of one server. */
-export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher }): TopicLanes {
+export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher; changes?: Changes | undefined }): TopicLanes {
   const { store, clock, dispatcher, ownership, log } = deps;
   const running = new Map<number, Running>();
   const foreign = new Set<number>();
   const unknown = new Map<number, number>();
   const stops: (() => void)[] = [];
-  const timers = new Set<Cancel>();
-  /** Changes by other nodes: up to when they were read, and which of them. */
-  let seen: number | null = null;
-  const followed = new Map<number, number>();
+  let timer: Cancel | undefined;
   let looking = false;
   let stopped = false;
 
@@ -150,31 +146,19 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
     const nos = running.has(no) ? [no] : [...running].filter(([, { row }]) => row.topic.no === no).map(([queueNo]) => queueNo);
     for (let from = 0; from < nos.length; from += PAGE) await read(nos.slice(from, from + PAGE));
   };
-  /** Takes over what other nodes changed. */
-  const follow = async (): Promise<void> => {
-    const { at, changes } = await store.run("laneChanges", seen);
-    seen = at;
-    for (const change of changes) {
-      if (followed.get(change.queueNo) === change.at) continue;
-      followed.set(change.queueNo, change.at);
-      await changed(change.queueNo);
-    }
-    if (changes.length === 0) followed.clear();
-  };
-  const every = (ms: number, run: () => Promise<void>): void => {
-    const cancel = clock.after(ms, () => {
-      timers.delete(cancel);
-      run()
+  const arm = (): void => {
+    timer = clock.after(IDLE_MS / 4, () => {
+      putAway()
         .catch(report)
-        .finally(() => !stopped && every(ms, run));
+        .finally(() => !stopped && arm());
     });
-    timers.add(cancel);
   };
 
   return {
     async start() {
       stops.push(
         store.onReady(ready),
+        deps.changes?.onChange((no) => void changed(no).catch(report)) ?? (() => {}),
         ownership.onChange((slots) => {
           // What waits in slots that were won; lanes of slots that were left give back what they hold ready.
           for (const [queueNo, { lane }] of running) if (slots.has(slotOf(laneKey(queueNo)))) lane.wake();
@@ -182,14 +166,12 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher 
         }),
       );
       await walk(() => true);
-      every(IDLE_MS / 4, putAway);
-      // A node that shares its store with nobody hears of every change at once.
-      if (ownership !== ownsEverything) every(FOLLOW_MS, follow);
+      arm();
     },
     changed,
     async stop() {
       stopped = true;
-      for (const cancel of timers) cancel();
+      timer?.();
       for (const stop of stops) stop();
       await Promise.all([...running.values()].map(({ lane }) => lane.close()));
     },
