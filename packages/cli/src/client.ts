@@ -1,15 +1,17 @@
 /**
  * Calls the server. Every call is an operation of the contract by name: its route and its types come from there. Organization and
- * project, the Gigadrive door's application, are filled in from the connection. A refusal is an `ApiError`, a server that cannot be reached a `CliError`.
+ * project, the Gigadrive door's application and the Basaltic door's account, are filled in from the connection. A refusal is an `ApiError`, a server that cannot be reached a `CliError`.
  */
 import type { Answer, Input, OperationName, Operations, Problem } from "@millrace/contract";
-import { routes } from "@millrace/contract/routes";
+import { accountRoutes, routes } from "@millrace/contract/routes";
 import type { Connection } from "./connection.ts";
 import { CliError, exitCode, exitCodeOfStatus } from "./exit.ts";
 
 type Place = "organizationId" | "projectId" | "applicationId";
 type Part<Name extends OperationName, Key extends "query" | "body"> = Input<Operations[Name]>[Key];
-type Params<Name extends OperationName> = Omit<Input<Operations[Name]>["params"], Place>;
+type Given<Name extends OperationName> = Input<Operations[Name]>["params"];
+/** An operation without parameters has a type that any name fits. */
+type Params<Name extends OperationName> = string extends keyof Given<Name> ? unknown : Omit<Given<Name>, Place>;
 /** What a call is given: the path's own parameters side by side, and `query` and `body` as the contract has them. */
 type CallInput<Name extends OperationName> = Params<Name> & { query?: Part<Name, "query">; body?: Part<Name, "body"> };
 
@@ -41,6 +43,9 @@ export interface Client {
 /** Longer than the longest poll (20 s). */
 const answerWithinMs = 60_000;
 
+/** Whether a call is of the Basaltic door: its path says nothing of the project, which stands in a header. */
+const isOfAccount = (name: OperationName): boolean => Object.hasOwn(accountRoutes, name);
+
 function reason(error: unknown): string {
   if (error instanceof Error && error.name === "TimeoutError") return `no answer within ${answerWithinMs / 1000} s`;
   const cause = error instanceof Error ? error.cause : undefined;
@@ -66,7 +71,13 @@ function problemOf(status: number, text: string): ApiError {
 }
 
 export function createClient(connection: Connection): Client {
-  const request = async (method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown> => {
+  const request = async (
+    method: string,
+    path: string,
+    body: unknown,
+    given: { account?: string; signal?: AbortSignal } = {},
+  ): Promise<unknown> => {
+    const { account, signal } = given;
     let response: Response;
     let text: string;
     try {
@@ -74,6 +85,7 @@ export function createClient(connection: Connection): Client {
         method,
         headers: {
           authorization: `Bearer ${connection.apiKey}`,
+          ...(account === undefined ? {} : { "x-account-id": account }),
           ...(body === undefined ? {} : { "content-type": "application/json" }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
@@ -127,7 +139,8 @@ export function createClient(connection: Connection): Client {
     const filled = path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(all[key])));
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(query ?? {})) if (value !== undefined) search.set(key, String(value));
-    return request(method, search.size === 0 ? filled : `${filled}?${search}`, body, signal);
+    const account = isOfAccount(name) ? found.projectId : undefined;
+    return request(method, search.size === 0 ? filled : `${filled}?${search}`, body, { account, signal });
   };
 
   return {
@@ -140,10 +153,12 @@ export function createClient(connection: Connection): Client {
       const items: Item[] = [];
       let nextCursor: string | null = null;
       do {
-        const page = { ...query, limit: Math.min(most - items.length, 200), cursor: nextCursor ?? undefined };
-        const answer = (await send(name, params, page, undefined)) as Record<string, unknown>;
+        const place = isOfAccount(name) ? "marker" : "cursor";
+        const page = { ...query, limit: Math.min(most - items.length, 200), [place]: nextCursor ?? undefined };
+        const answer = (await send(name, params, page, undefined)) as Record<string, unknown> & { meta?: { marker?: unknown } };
         items.push(...(answer[field] as Item[]));
-        nextCursor = typeof answer.nextCursor === "string" ? answer.nextCursor : null;
+        const next = answer.nextCursor ?? answer.meta?.marker;
+        nextCursor = typeof next === "string" ? next : null;
       } while (nextCursor !== null && items.length < most);
       return { items, nextCursor };
     },

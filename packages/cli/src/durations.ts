@@ -25,3 +25,11 @@ export function parseWhole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It takes a whole number.");
   return Number(text);
 }
+
+/** How many per period, as `100/s` or `5000/10m`. Throws commander's argument error, which names the flag. */
+export function parseRate(text: string): { count: number; periodSeconds: number } {
+  const match = /^(\d+)\/(\d*[smhd]?)$/.exec(text);
+  if (match === null || match[2] === "") throw new InvalidArgumentError("It takes a number and a period, such as 100/s or 5000/10m.");
+  const period = match[2] ?? "";
+  return { count: Number(match[1]), periodSeconds: parseSeconds(/^\d/.test(period) ? period : `1${period}`) };
+}

@@ -7,6 +7,9 @@ const project = "/v1/organizations/{organizationId}/projects/{projectId}";
 const queue = `${project}/queues/{queueId}`;
 const subscription = `${project}/subscriptions/{subscriptionId}`;
 
+/** The routes of the Basaltic door, whose calls name their project in `X-Account-Id`. */
+export const accountRoutes = { ...basalticRoutes, ...publicationRoutes, ...diagnosisRoutes } as const;
+
 export const routes = {
   CreateOrganization: { method: "POST", path: "/v1/organizations" },
   ListOrganizations: { method: "GET", path: "/v1/organizations" },
@@ -45,9 +48,7 @@ export const routes = {
   RotateSubscriptionSecret: { method: "POST", path: `${subscription}/rotate-secret` },
   ListAttempts: { method: "GET", path: `${subscription}/attempts` },
   ...gigadriveRoutes,
-  ...basalticRoutes,
-  ...diagnosisRoutes,
-  ...publicationRoutes,
+  ...accountRoutes,
   ...workflowRoutes,
 } as const;
 

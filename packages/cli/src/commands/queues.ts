@@ -1,8 +1,8 @@
 /** `millrace queues`: the queues of a project, their settings and their depth. */
 import type { Answer, Input, Operations } from "@millrace/contract";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { confirmDestructive } from "../confirm.ts";
-import { parseSeconds, parseWhole, showSeconds } from "../durations.ts";
+import { parseRate, parseSeconds, parseWhole, showSeconds } from "../durations.ts";
 import { CliError, exitCode } from "../exit.ts";
 import { leaf, limitOption, noteMore, yesOption } from "../leaf.ts";
 import type { Output } from "../output.ts";
@@ -24,13 +24,6 @@ interface SettingFlags {
   rateLimit?: { count: number; periodSeconds: number } | false;
   groupConcurrency?: number | null;
   maxBytes?: number | false;
-}
-
-function parseRate(text: string): { count: number; periodSeconds: number } {
-  const match = /^(\d+)\/(\d*[smhd]?)$/.exec(text);
-  if (match === null || match[2] === "") throw new InvalidArgumentError("It takes a number and a period, such as 100/s or 5000/10m.");
-  const period = match[2] ?? "";
-  return { count: Number(match[1]), periodSeconds: parseSeconds(/^\d/.test(period) ? period : `1${period}`) };
 }
 
 function settingOptions(command: Command): void {
