@@ -4,7 +4,7 @@
  * wake-up's acknowledgement.
  */
 import { Fault } from "@millrace/contract";
-import type { ExecutionAnswer, RunError, StepRecord } from "@millrace/contract/wire";
+import { type ExecutionAnswer, protocolLimits, type RunError, type StepRecord } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
 import { type HeldRun, holdRuns } from "./execution.ts";
 import { inList } from "./in-list.ts";
@@ -208,8 +208,12 @@ function endingOf(
   told: boolean,
 ): { status: "completed" | "failed" | "cancelled"; output?: Uint8Array | null; error?: RunError | null } | null {
   switch (answer.status) {
-    case "completed":
-      return told ? { status: "cancelled" } : { status: "completed", output: bytesOf(answer.output) };
+    case "completed": {
+      if (told) return { status: "cancelled" };
+      const output = bytesOf(answer.output);
+      if ((output?.length ?? 0) <= protocolLimits.outputBytes) return { status: "completed", output };
+      return { status: "failed", error: limit(`the output has ${output?.length} bytes of JSON, at most 4 MiB are kept`) };
+    }
     case "failed":
       return { status: told ? "cancelled" : "failed", error: { ...answer.error, code: answer.error.code ?? "user" } };
     case "cancelled":

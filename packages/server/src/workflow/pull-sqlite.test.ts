@@ -1,0 +1,3 @@
+import { pullSuite } from "./pull.suite.ts";
+
+pullSuite("sqlite");

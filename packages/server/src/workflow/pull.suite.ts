@@ -1,0 +1,236 @@
+/** Workers that pull, and the calls of executions at their bounds: `pullSuite` is run by the tests beside it. */
+import { protocolLimits, type StepRecord, type Task } from "@millrace/contract/wire";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Engine } from "../queue/world.suite.ts";
+import type { AppRow } from "../store/app.ts";
+import { type EngineWorld, openEngineWorld } from "./engine-world.suite.ts";
+import { report, type Workflow } from "./executor.suite.ts";
+
+export function pullSuite(kind: Engine): void {
+  describe(`pull workers on ${kind}`, () => {
+    let w: EngineWorld;
+    beforeAll(async () => {
+      w = await openEngineWorld(kind);
+    });
+    afterAll(() => w.close());
+    beforeEach(async () => {
+      await w.world.fresh();
+      w.executor.effects.length = 0;
+    });
+
+    const poll = (
+      app: AppRow,
+      options: { workflows?: string[]; buildId?: string; max?: number; waitMs?: number; protocol?: string } = {},
+    ): Promise<Task[]> => {
+      const { workflows = Object.keys(w.executor.workflows), buildId = "b1", max = 10, waitMs = 0, protocol = "1.2" } = options;
+      return w.engine.poll(app.no, {
+        announcement: { protocol, buildId, workflows: workflows.map((name) => ({ name })) },
+        app: { id: app.id, queueNo: app.queueNo },
+        max,
+        waitMs,
+        gone: () => new AbortController().signal,
+      });
+    };
+    const end = (token: string, answer: object) => report(`${w.url}/end`, { buildId: "b1", executions: [{ token, answer }] });
+    const work = async (task: Task): Promise<void> => {
+      const answer = await w.executor.execute(task);
+      if (answer !== null) expect((await end(task.token, answer)).json).toMatchObject({ executions: [{ ok: true }] });
+    };
+    /** A pull app whose one workflow is not executed but reported on by hand, and a task of it. */
+    const byHand = async (): Promise<{ row: AppRow; id: string; task: Task }> => {
+      const { row } = await w.app({ hand: async () => undefined }, "pull");
+      await poll(row);
+      const id = await w.start(row, "hand", { n: 1 });
+      const [task] = await poll(row, { waitMs: 5_000 });
+      return { row, id, task: task as Task };
+    };
+    const steps = (task: Task, ...records: StepRecord[]) =>
+      report(`${w.url}/steps`, { executions: [{ token: task.token, steps: records }] });
+
+    it("W2, W6: a worker announces its workflows by polling, takes a run, records its steps and reports its end", async () => {
+      const flow: Workflow = async (input: number, step) => {
+        const a = await step.run("a", () => input + 1);
+        await step.sleep("nap", 10_000);
+        return step.run("b", () => a * 2);
+      };
+      const { row } = await w.app({ flow }, "pull");
+      expect(await w.runs.start(row, { workflow: "flow" }, null).catch((error: { code: string }) => error.code)).toBe("workflow_not_found");
+      expect(await poll(row)).toEqual([]);
+      const waiting = poll(row, { waitMs: 20_000 });
+      const id = await w.start(row, "flow", 20);
+      const [task] = await waiting;
+      await work(task as Task);
+      expect(await w.run(row, id)).toMatchObject({ status: "waiting", executions: 1 });
+      expect(await poll(row)).toEqual([]);
+      w.world.clock.advance(10_000);
+      const [again] = await poll(row, { waitMs: 1_000 });
+      await work(again as Task);
+      expect(await w.run(row, id)).toMatchObject({ status: "completed", executions: 2 });
+      expect(await w.output(row, id)).toBe(42);
+    });
+
+    it("W9: a worker that stops its heartbeats loses its task when the lease ends; one that beats keeps it as long as it likes", async () => {
+      const { row, id, task } = await byHand();
+      for (let i = 0; i < 6; i++) {
+        w.world.clock.advance(20_000);
+        expect((await report(`${w.url}/heartbeat`, { tokens: [task.token] })).json).toMatchObject({
+          executions: [{ ok: true, cancelled: false, leaseMs: 30_000 }],
+        });
+        expect(await poll(row)).toEqual([]);
+      }
+      w.world.clock.advance(30_000);
+      const [other] = await poll(row, { waitMs: 1_000 });
+      expect(other).toMatchObject({ run: { id } });
+      expect((await report(`${w.url}/heartbeat`, { tokens: [task.token, "made.up"] })).json).toMatchObject({
+        executions: [
+          { ok: false, error: { code: "stale_execution" } },
+          { ok: false, error: { code: "unauthorized" } },
+        ],
+      });
+      expect((await end(task.token, { status: "completed", output: '"late"' })).json).toMatchObject({
+        executions: [{ ok: false, error: { code: "stale_execution" } }],
+      });
+      expect((await end((other as Task).token, { status: "completed", output: '"in time"' })).json).toMatchObject({
+        executions: [{ ok: true }],
+      });
+      expect(await w.output(row, id)).toBe("in time");
+    });
+
+    it("W10: heartbeats and records tell of a cancellation, and what begins to wait after it ends at once", async () => {
+      const { row, id, task } = await byHand();
+      await w.runs.cancel(row, await w.run(row, id));
+      expect((await report(`${w.url}/heartbeat`, { tokens: [task.token] })).json).toMatchObject({
+        executions: [{ ok: true, cancelled: true }],
+      });
+      expect((await steps(task, { type: "sleep", id: "nap", status: "pending", forMs: 60_000 })).json).toMatchObject({
+        executions: [{ ok: true, cancelled: true, steps: [{ id: "nap", status: "cancelled", order: 1 }] }],
+      });
+      await end(task.token, { status: "cancelled" });
+      expect(await w.run(row, id)).toMatchObject({ status: "cancelled" });
+    });
+
+    it("W6: a task goes back for a worker that has its workflow, and one that is given back comes again at once", async () => {
+      const { row } = await w.app({ a: async () => "a", b: async () => "b" }, "pull");
+      await poll(row);
+      const id = await w.start(row, "b");
+      expect(await poll(row, { workflows: ["a"], buildId: "b2" })).toEqual([]);
+      w.world.clock.advance(1_000);
+      const [task] = await poll(row, { workflows: ["b"], waitMs: 1_000 });
+      await end((task as Task).token, { status: "suspended", again: true });
+      const [again] = await poll(row, { waitMs: 1_000 });
+      expect(again).toMatchObject({ run: { id, attempt: 1 } });
+      await work(again as Task);
+      expect(await w.run(row, id)).toMatchObject({ status: "completed" });
+    });
+
+    it("W6: a record that is told twice changes nothing, and a finished step never changes", async () => {
+      const { row, id, task } = await byHand();
+      const sleep: StepRecord = { type: "sleep", id: "nap", status: "pending", forMs: 60_000 };
+      const first = await steps(task, sleep);
+      w.world.clock.advance(5_000);
+      expect((await steps(task, sleep)).json).toEqual(first.json);
+      await steps(task, { type: "run", id: "s", status: "retrying", attempt: 1, error: { name: "E", message: "1" }, delayMs: 0 });
+      await steps(task, { type: "run", id: "s", status: "completed", attempt: 2, result: "2" });
+      await steps(task, { type: "run", id: "s", status: "completed", attempt: 3, result: "3" });
+      await steps(task, { type: "run", id: "s", status: "retrying", attempt: 4, error: { name: "E", message: "4" }, delayMs: 0 });
+      const [nap, s] = await w.steps(row, id);
+      expect([nap?.status, s?.status, s?.attempt, new TextDecoder().decode(s?.result as Uint8Array)]).toEqual([
+        "pending",
+        "completed",
+        2,
+        "2",
+      ]);
+      const other = await steps(task, { type: "run", id: "nap", status: "completed", attempt: 1 });
+      expect(other.json).toMatchObject({
+        executions: [{ ok: false, error: { code: "nondeterminism", message: expect.stringContaining('"nap"') } }],
+      });
+    });
+
+    it("WF-13, W3: a result of 262,144 bytes is kept whole, one byte more fails its step alone, in multi-byte text too", async () => {
+      const { row, id, task } = await byHand();
+      const text = (bytes: number): string => `"${"é".repeat((bytes - 2) >> 1)}${bytes % 2 === 1 ? "a" : ""}"`;
+      const record = (name: string, bytes: number): StepRecord => ({
+        type: "run",
+        id: name,
+        status: "completed",
+        attempt: 1,
+        result: text(bytes),
+      });
+      await steps(task, record("below", protocolLimits.payloadBytes - 1), record("exact", protocolLimits.payloadBytes));
+      const over = await steps(task, record("over", protocolLimits.payloadBytes + 1));
+      expect(over.json).toMatchObject({
+        executions: [
+          {
+            ok: true,
+            steps: [{ id: "over", status: "failed", error: { code: "limit_exceeded", message: expect.stringContaining("262145") } }],
+          },
+        ],
+      });
+      const [below, exact, failed] = await w.steps(row, id);
+      expect([below?.result?.length, exact?.result?.length, failed?.result]).toEqual([262_143, 262_144, null]);
+      expect(new TextDecoder().decode(exact?.result as Uint8Array)).toBe(text(262_144));
+      expect((await steps(task, { type: "run", id: "broken", status: "completed", attempt: 1, result: "{not json" })).status).toBe(400);
+    });
+
+    it("W3: an output of 4 MiB is kept, a larger one fails the run; 10,000 steps are the most, and one more fails the run with limit_exceeded", async () => {
+      const { row, id, task } = await byHand();
+      const output = JSON.stringify("x".repeat(protocolLimits.outputBytes - 2));
+      await end(task.token, { status: "completed", output });
+      expect(await w.run(row, id)).toMatchObject({ status: "completed" });
+      expect(await w.world.store.run("getPayload", (await w.run(row, id)).no, "output")).toHaveLength(protocolLimits.outputBytes);
+      const larger = await w.start(row, "hand");
+      const [over] = (await poll(row, { waitMs: 1_000 })) as [Task];
+      await end(over.token, { status: "completed", output: `${output.slice(0, -1)}y"` });
+      expect(await w.run(row, larger)).toMatchObject({ status: "failed", error: { code: "limit_exceeded" } });
+
+      const second = await w.start(row, "hand");
+      const [many] = (await poll(row, { waitMs: 1_000 })) as [Task];
+      const values = (from: number, n: number): StepRecord[] =>
+        Array.from({ length: n }, (_, i) => ({ type: "value", id: `v${from + i}`, status: "completed", result: String(i) }));
+      for (let from = 0; from < protocolLimits.steps; from += 1_000) await steps(many, ...values(from, 1_000));
+      expect(await w.run(row, second)).toMatchObject({ status: "running", steps: 10_000 });
+      expect((await steps(many, ...values(10_000, 1))).json).toMatchObject({
+        executions: [{ ok: false, error: { code: "limit_exceeded" } }],
+      });
+      expect(await w.run(row, second)).toMatchObject({ status: "failed", error: { code: "limit_exceeded" }, steps: 10_000 });
+    }, 60_000);
+
+    it("W6: a journal over 4 MiB comes in pages, whole and in order, to whoever executes the run and to nobody else", async () => {
+      const { row, id, task } = await byHand();
+      const result = JSON.stringify("x".repeat(250_000));
+      for (let i = 0; i < 40; i += 10)
+        await steps(
+          task,
+          ...Array.from({ length: 10 }, (_, k): StepRecord => ({ type: "run", id: `s${i + k}`, status: "completed", attempt: 1, result })),
+        );
+      await end(task.token, { status: "suspended", again: true });
+      const [next] = (await poll(row, { waitMs: 1_000 })) as [Task];
+      const ids = next.journal.steps.map((step) => step.id);
+      let pages = 1;
+      for (let after = next.journal.next; after !== null; pages++) {
+        const { json } = await report(`${w.url}/journal`, { token: next.token, after });
+        const page = json as unknown as Task["journal"];
+        ids.push(...page.steps.map((step) => step.id));
+        after = page.next;
+      }
+      expect(pages).toBe(3);
+      expect(ids).toEqual(Array.from({ length: 40 }, (_, i) => `s${i}`));
+      expect((await report(`${w.url}/journal`, { token: task.token, after: "3" })).status).toBe(409);
+      expect((await report(`${w.url}/journal`, { token: "made.up", after: "3" })).status).toBe(401);
+      expect(await w.run(row, id)).toMatchObject({ status: "running" });
+    }, 30_000);
+
+    it("W6: an execution that suspends on nothing fails its run instead of sleeping for ever, and an unknown major is refused", async () => {
+      const { row, id, task } = await byHand();
+      await end(task.token, { status: "suspended" });
+      expect(await w.run(row, id)).toMatchObject({ status: "failed", error: { code: "protocol_violation" } });
+      expect(await poll(row, { protocol: "2.0" }).catch((error: { code: string }) => error.code)).toBe("protocol_unsupported");
+      const refused = await fetch(`${w.url}/end`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ protocol: "2.0", executions: [{ token: task.token, answer: { status: "completed" } }] }),
+      });
+      expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([409, "protocol_unsupported"]);
+    });
+  });
+}
