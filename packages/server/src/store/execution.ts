@@ -29,28 +29,40 @@ export interface Begun {
   now: number;
 }
 
-/** A run as executions lock it: by what it is executed, if it is. */
+/** A run as executions lock it: by what it is executed, if it is, and how many of its steps' ends the code has learned of. */
 export interface HeldRun {
   run: RunRow;
   seq: number | null;
   receipt: number | null;
-  input: Uint8Array | null;
+  endedSteps: number;
 }
 
-/** Locks runs by their ids or numbers until the transaction ends; those that are not there are missing. */
-export async function holdRuns(tx: Tx, by: "id" | "no", values: readonly (string | number)[]): Promise<HeldRun[]> {
-  if (values.length === 0) return [];
-  const list = inList("v", values);
+/** Locks runs until the transaction ends; those that are not there are missing. */
+export async function holdRuns(tx: Tx, nos: readonly number[]): Promise<HeldRun[]> {
+  if (nos.length === 0) return [];
+  tx.post(
+    "lock.runs",
+    nos.map((no) => [no]),
+  );
+  const list = inList("no", nos);
   const rows = await tx.query(
-    `UPDATE run SET no = no WHERE ${by} IN (${list.text}) RETURNING ${RUN}, execution_seq, execution_receipt, input`,
+    `SELECT ${RUN}, execution_seq, execution_receipt, ended_steps FROM run WHERE no IN (${list.text})`,
     list.params,
   );
   return rows.map((row) => ({
     run: runOf(row),
     seq: numberOrNull(row.execution_seq),
     receipt: numberOrNull(row.execution_receipt),
-    input: (row.input as Uint8Array | null) ?? null,
+    endedSteps: Number(row.ended_steps),
   }));
+}
+
+/** The numbers of runs by their ids. */
+async function numbersOf(tx: Tx, ids: readonly string[]): Promise<number[]> {
+  if (ids.length === 0) return [];
+  const list = inList("id", [...new Set(ids)]);
+  const rows = await tx.query<{ no: number }>(`SELECT no FROM run WHERE id IN (${list.text})`, list.params);
+  return rows.map(({ no }) => Number(no)).sort((a, b) => a - b);
 }
 
 /** The steps of runs whose sleep, wait or pause is over. */
@@ -90,14 +102,16 @@ async function takeOthers(tx: Tx, wake: WakeUp, effects: Effects): Promise<void>
   for (const { seq } of others) effects.removals.push({ queueNo: wake.queueNo, seq: Number(seq), runId: wake.runId });
 }
 
-/** Numbers what others ended since the last execution. */
-async function numberUnseen(tx: Tx, runNo: number): Promise<void> {
+/** The first page of a run's journal, after what others ended since the last execution has got its place. */
+async function firstPage(tx: Tx, { no, steps }: RunRow, pageBytes: number): Promise<JournalRows> {
+  if (steps === 0) return { steps: [], next: null };
   const rows = await tx.query(
-    `SELECT ${STEP} FROM step WHERE run_no = :runNo AND ended_order IS NULL AND status NOT IN ('pending', 'retrying')
+    `SELECT ${STEP} FROM step WHERE run_no = :no AND ended_order IS NULL AND status NOT IN ('pending', 'retrying')
      ORDER BY ended_at, position`,
-    { runNo },
+    { no },
   );
-  await numberEnds(tx, runNo, rows.map(stepOf));
+  await numberEnds(tx, no, rows.map(stepOf));
+  return readJournal(tx, no, -1, pageBytes);
 }
 
 /**
@@ -106,7 +120,11 @@ async function numberUnseen(tx: Tx, runNo: number): Promise<void> {
  * A page of a journal has about `pageBytes`.
  */
 async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | null)[]> {
-  const held = new Map((await holdRuns(tx, "id", [...new Set(wakeUps.map(({ runId }) => runId))])).map((one) => [one.run.id, one]));
+  const nos = await numbersOf(
+    tx,
+    wakeUps.map(({ runId }) => runId),
+  );
+  const held = new Map((await holdRuns(tx, nos)).map((one) => [one.run.id, one]));
   const due = await dueByRun(
     tx,
     [...held.values()].map(({ run }) => run.no),
@@ -132,16 +150,16 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     const { no } = one.run;
     await endDue(tx, wake, dues, effects);
     await takeOthers(tx, wake, effects);
-    await numberUnseen(tx, no);
+    const journal = await firstPage(tx, one.run, pageBytes);
     const [row] = await tx.query(
       `UPDATE run SET status = 'running', started_at = coalesce(started_at, :now), executions = executions + 1, execution_seq = :seq,
-         execution_receipt = :receipt WHERE no = :no RETURNING ${RUN}`,
+         execution_receipt = :receipt WHERE no = :no RETURNING ${RUN}, input`,
       { no, seq, receipt, now: tx.now },
     );
     begun.push({
       run: row === undefined ? one.run : runOf(row),
-      input: one.input,
-      journal: await readJournal(tx, no, -1, pageBytes),
+      input: (row?.input as Uint8Array | null | undefined) ?? null,
+      journal,
       now: tx.now,
     });
   }

@@ -3,7 +3,7 @@
  * Timers, waits and child runs begin in the same transaction, so that what is recorded as pending is certain to be woken.
  */
 import { protocolLimits, type StepRecord } from "@millrace/contract/wire";
-import type { Tx } from "../db/db.ts";
+import type { Tx, Value } from "../db/db.ts";
 import { startChild } from "./child.ts";
 import { inList } from "./in-list.ts";
 import { type RunRow, STEP, type StepRow, stepOf } from "./run-rows.ts";
@@ -14,6 +14,7 @@ import { type Effects, wakeUp } from "./wake.ts";
 /** A run whose steps are recorded: `queueNo` wakes it, `protocol` is what its executor speaks. */
 export interface Recording {
   run: RunRow;
+  endedSteps: number;
   projectNo: number;
   queueNo: number;
   protocol: string;
@@ -28,7 +29,10 @@ export interface Timer {
   send: number;
 }
 
-export type Recorded = { steps: StepRow[] } | { error: { code: "nondeterminism" | "limit_exceeded"; message: string } };
+/** `run` and `endedSteps` as they are afterwards. */
+export type Recorded =
+  | { steps: StepRow[]; run: RunRow; endedSteps: number }
+  | { error: { code: "nondeterminism" | "limit_exceeded"; message: string } };
 
 /** Ids in one question. */
 const AT_ONCE = 64;
@@ -53,7 +57,7 @@ export async function recordSteps(
   timers: Timer[],
 ): Promise<Recorded> {
   const { run, protocol } = recording;
-  if (records.length === 0) return { steps: [] };
+  if (records.length === 0) return { steps: [], run, endedSteps: recording.endedSteps };
   const known = await stepsById(tx, run.no, [...new Set(records.map(({ id }) => id))]);
   const standing = new Map(known);
   const changes: StepChange[] = [];
@@ -71,30 +75,38 @@ export async function recordSteps(
   if (run.journalBytes + bytes > protocolLimits.journalBytes)
     return { error: { code: "limit_exceeded", message: "a run's journal has at most 64 MiB" } };
 
-  const [counted] = await tx.query("SELECT ended_steps FROM run WHERE no = :no", { no: run.no });
   let position = await nextPosition(tx, run);
-  let ended = Number(counted?.ended_steps ?? 0);
+  let { endedSteps } = recording;
+  const inserts: Value[][] = [];
   for (const change of changes) {
     const was = known.get(change.record.id);
     const childId = await begun(tx, recording, change, effects);
-    if (isFinished(change.status)) ended++;
+    if (isFinished(change.status)) endedSteps++;
     else if (change.dueAt !== null) {
       timers.push({ runNo: run.no, stepId: change.record.id, send: effects.sends.length });
       effects.sends.push(wakeUp(recording.queueNo, run.id, "timer", change.dueAt - tx.now));
     }
     if (was?.timerSeq != null) effects.removals.push({ queueNo: recording.queueNo, seq: was.timerSeq, runId: run.id });
-    await store(tx, run.no, change, { position, childId, order: isFinished(change.status) ? ended : null });
-    if (change.isNew) position++;
+    const order = isFinished(change.status) ? endedSteps : null;
+    if (change.isNew) inserts.push(insertOf(tx, run.no, change, { position: position++, childId, order }));
+    else {
+      // A step may be told of twice in one call.
+      tx.post("step.insert", inserts.splice(0));
+      await update(tx, run.no, change, order);
+    }
   }
+  tx.post("step.insert", inserts);
   if (changes.length > 0)
-    await tx.query("UPDATE run SET steps = steps + :added, ended_steps = :ended, journal_bytes = journal_bytes + :bytes WHERE no = :no", {
-      no: run.no,
-      added,
-      ended,
-      bytes,
-    });
+    await tx.query(
+      "UPDATE run SET steps = steps + :added, ended_steps = :endedSteps, journal_bytes = journal_bytes + :bytes WHERE no = :no",
+      { no: run.no, added, endedSteps, bytes },
+    );
   const asked = records.filter(({ status, id }) => status === "pending" || standing.get(id)?.status !== status).map(({ id }) => id);
-  return { steps: asked.length === 0 ? [] : await shown(tx, run.no, asked) };
+  const steps = asked.length === 0 ? [] : await shown(tx, run.no, asked);
+  // Those that others ended got their places by being shown. A place may be left out, but none is given twice.
+  const seen = steps.filter(({ status, id }) => isFinished(status) && !changes.some(({ record }) => record.id === id)).length;
+  const after = { ...run, steps: run.steps + added, journalBytes: run.journalBytes + bytes };
+  return { steps, run: after, endedSteps: endedSteps + seen };
 }
 
 /** The place of the next new step. A retried run has lost steps in between. */
@@ -152,41 +164,38 @@ function fail(change: StepChange, code: string, message: string): void {
   Object.assign(change, { status: "failed", error: { code, name: code, message }, dueAt: null });
 }
 
-async function store(
+/** A new step as a row of `step.insert`. */
+function insertOf(
   tx: Tx,
   runNo: number,
-  { record, isNew, status, attempt, dueAt, error, result }: StepChange,
+  { record, status, attempt, dueAt, error, result }: StepChange,
   { position, childId, order }: { position: number; childId: string | null; order: number | null },
-): Promise<void> {
-  const values = {
-    runNo,
-    id: record.id,
-    status,
-    attempt,
-    dueAt: isFinished(status) ? null : dueAt,
-    endedAt: isFinished(status) ? tx.now : null,
-    order,
-    error: error === null ? null : JSON.stringify(error),
-    result,
-  };
-  if (isNew)
-    await tx.query(
-      `INSERT INTO step (run_no, id, position, type, status, attempt, due_at, child_id, started_at, ended_at, ended_order, error, result)
-       VALUES (:runNo, :id, :position, :type, :status, :attempt, :dueAt, :childId, :startedAt, :endedAt, :order, :error, :result)`,
-      {
-        ...values,
-        position,
-        type: record.type,
-        childId,
-        startedAt: Math.min(("startedAt" in record && record.startedAt) || tx.now, tx.now),
-      },
-    );
-  else
-    await tx.query(
-      `UPDATE step SET status = :status, attempt = :attempt, due_at = :dueAt, timer_seq = NULL, ended_at = :endedAt, ended_order = :order,
-         error = :error, result = :result WHERE run_no = :runNo AND id = :id`,
-      values,
-    );
+): Value[] {
+  const startedAt = Math.min(("startedAt" in record && record.startedAt) || tx.now, tx.now);
+  const due = isFinished(status) ? null : dueAt;
+  const told = error === null ? null : JSON.stringify(error);
+  const known = Number(result !== null);
+  const row = [runNo, record.id, position, record.type, status, attempt, due, childId, startedAt, Number(isFinished(status)), order];
+  return [...row, told, known, result ?? new Uint8Array()];
+}
+
+async function update(tx: Tx, runNo: number, change: StepChange, order: number | null): Promise<void> {
+  const { record, status, attempt, dueAt, error, result } = change;
+  await tx.query(
+    `UPDATE step SET status = :status, attempt = :attempt, due_at = :dueAt, timer_seq = NULL, ended_at = :endedAt, ended_order = :order,
+       error = :error, result = :result WHERE run_no = :runNo AND id = :id`,
+    {
+      runNo,
+      id: record.id,
+      status,
+      attempt,
+      dueAt: isFinished(status) ? null : dueAt,
+      endedAt: isFinished(status) ? tx.now : null,
+      order,
+      error: error === null ? null : JSON.stringify(error),
+      result,
+    },
+  );
 }
 
 /** Steps as they stand. What others ended meanwhile gets its place now: the code learns of it by this answer. */

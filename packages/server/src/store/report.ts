@@ -90,7 +90,7 @@ async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonl
     tx,
     [...keys.values()].flatMap((some) => [...some.values()]),
   );
-  const held = new Map((await holdRuns(tx, "no", nos)).map((one) => [one.run.no, one]));
+  const held = new Map((await holdRuns(tx, nos)).map((one) => [one.run.no, one]));
   return { held, projects, keys, effects: noEffects(), timers: [] };
 }
 
@@ -101,18 +101,18 @@ function current({ held }: Reporting, { runNo, seq, receipt }: Handout): RunRow 
 }
 
 async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, protocol, steps }: StepsReport): Promise<Recorded> {
+  const one = reporting.held.get(run.no) as HeldRun;
   const recording = {
     run,
     protocol,
+    endedSteps: one.endedSteps,
     queueNo: handout.queueNo,
     projectNo: reporting.projects.get(run.no) as number,
     keys: reporting.keys.get(run.no) ?? new Map(),
   };
   const recorded = await recordSteps(tx, recording, steps, reporting.effects, reporting.timers);
   // What a later report of the same transaction must know.
-  const one = reporting.held.get(run.no) as HeldRun;
-  const [row] = await tx.query("SELECT steps, journal_bytes FROM run WHERE no = :no", { no: run.no });
-  one.run = { ...run, steps: Number(row?.steps), journalBytes: Number(row?.journal_bytes) };
+  if (!("error" in recorded)) reporting.held.set(run.no, { ...one, run: recorded.run, endedSteps: recorded.endedSteps });
   return recorded;
 }
 
@@ -240,7 +240,7 @@ async function willBeWoken(tx: Tx, run: RunRow, { queueNo, seq }: Handout, { tim
 
 /** A further page of the journal of a run that is being executed. Throws `stale_execution`. */
 async function readExecution(tx: Tx, handout: Handout, after: number, pageBytes: number): Promise<JournalRows> {
-  const [one] = await holdRuns(tx, "no", [handout.runNo]);
+  const [one] = await holdRuns(tx, [handout.runNo]);
   if (one === undefined || one.seq !== handout.seq || one.receipt !== handout.receipt || hasEnded(one.run))
     throw new Fault("stale_execution", STALE.message);
   return readJournal(tx, handout.runNo, after, pageBytes);

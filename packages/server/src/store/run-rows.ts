@@ -73,7 +73,8 @@ export interface StepRow {
 export const RUN = `no, id, app_no, workflow, status, reason, attempt, executions, steps, journal_bytes, source, parent_no, parent_step,
   cancel_at, timeout_ms, timeout_at, created_at, started_at, ended_at, error`;
 /** The columns that `stepOf` reads. */
-export const STEP = "run_no, id, position, type, status, attempt, due_at, timer_seq, child_id, started_at, ended_at, ended_order, error, result";
+export const STEP =
+  "run_no, id, position, type, status, attempt, due_at, timer_seq, child_id, started_at, ended_at, ended_order, error, result";
 
 /** A number that may be absent. */
 export const numberOrNull = (value: Value | undefined): number | null => (value === null || value === undefined ? null : Number(value));
@@ -129,6 +130,7 @@ export function stepOf(row: Row): StepRow {
 
 /** Locks a run until the transaction ends and answers it; `null` when there is none. Locks of wait keys come first (`wait.ts`). */
 export async function lockRun(tx: Tx, no: number): Promise<RunRow | null> {
-  const [row] = await tx.query(`UPDATE run SET no = no WHERE no = :no RETURNING ${RUN}`, { no });
+  tx.post("lock.runs", [[no]]);
+  const [row] = await tx.query(`SELECT ${RUN} FROM run WHERE no = :no`, { no });
   return row === undefined ? null : runOf(row);
 }

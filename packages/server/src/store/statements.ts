@@ -6,6 +6,7 @@
 import type { Statement, Statements } from "../db/db.ts";
 import { NEVER } from "./queue-memory.ts";
 import { topicStatements } from "./topic-statements.ts";
+import { workflowStatements } from "./workflow-statements.ts";
 
 /** The rows a lease still holds. */
 const HELD = "message.seq = :seq AND message.queue_no = :q AND message.receipt = :receipt AND message.due_at > $now";
@@ -25,7 +26,7 @@ const members = (columns: string, seq: string, limit: string) => `SELECT ${colum
 const head = (columns: string) =>
   `SELECT s.* FROM (${members(`m.seq, m.queue_no, m.group_key${columns}`, "0", "1")}) AS s WHERE s.queue_no = :q AND s.group_key = :g`;
 
-/** How many of those who were away and are due are looked at to tell a group's states. */
+/** How many of those who were away and are due, or whose last lease has lapsed, are looked at to tell a group's states. */
 const LOOKED_AT = 500;
 
 /** What a claim reads of a message; attempts and receives already count it. */
@@ -50,6 +51,7 @@ const LINE: Statement = {
 /** Every hot statement by name; the name begins with the verb that owns it. */
 export const statements = {
   ...topicStatements,
+  ...workflowStatements,
 
   "queue.read": {
     kind: "select",
@@ -192,6 +194,9 @@ export const statements = {
       UNION ALL
       SELECT a.seq FROM (SELECT m.seq, m.group_key FROM message AS m WHERE m.queue_no = :q AND m.later_at <= $now
         ORDER BY m.later_at LIMIT ${LOOKED_AT}) AS a WHERE a.group_key = :g
+      UNION ALL
+      SELECT f.seq FROM (SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.final_at <= $now
+        ORDER BY m.final_at LIMIT ${LOOKED_AT}) AS f WHERE f.queue_no = :q AND f.group_key = :g
     ) AS u ORDER BY u.seq LIMIT :n) AS d`,
   },
 
