@@ -21,7 +21,7 @@ const ms = (min: number, max: number) => z.int().min(min).max(max);
 const instant = ms(0, Number.MAX_SAFE_INTEGER);
 /** No database text holds U+0000, nor half a character. */
 const unfit = /\0|\p{Surrogate}/gu;
-const cutTo = (max: number) => z.string().transform((text) => cut(text, max).replace(unfit, "\ufffd"));
+const cutTo = (max: number) => z.string().overwrite((text) => cut(text, max).replace(unfit, "\ufffd"));
 
 /** The name of a workflow. */
 export const workflowName = z.string().regex(/^[A-Za-z0-9_.-]{1,128}$/, "1 to 128 of letters, digits, _ - .");
