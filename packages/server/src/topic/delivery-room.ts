@@ -33,7 +33,7 @@ export interface DeliveryRoom {
   start(): Promise<void>;
   /** P25: nothing new is fanned out or delivered. It does not stop the dispatcher, which is everybody's. */
   stop(): Promise<void>;
-  /** Resolves once no fan-out is in hand. */
+  /** Resolves once no fan-out is in hand and every lane with work is there. For tests and the virtual clock. */
   rest(): Promise<void>;
   /** Lanes that there are. */
   readonly lanes: number;
@@ -98,7 +98,10 @@ export function createDeliveryRoom(deps: DeliveryRoomDeps): DeliveryRoom {
       await Promise.all([fanOut.stop(), lanes.stop()]);
       await health.close();
     },
-    rest: fanOut.rest,
+    async rest() {
+      await fanOut.rest();
+      await lanes.rest();
+    },
     get lanes() {
       return lanes.count;
     },

@@ -29,6 +29,8 @@ export interface TopicLanes {
   changed(no: number): Promise<void>;
   /** Starts nothing more, and gives back what is held ready; the dispatcher's stop ends what is open. */
   stop(): Promise<void>;
+  /** Resolves once no subscription is being looked up. For tests and the virtual clock. */
+  rest(): Promise<void>;
   /** Lanes that there are, for figures and tests. */
   readonly count: number;
 }
@@ -52,6 +54,7 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
   const stops: (() => void)[] = [];
   let timer: Cancel | undefined;
   let looking = false;
+  const resting: (() => void)[] = [];
   let stopped = false;
 
   const report = (err: unknown): void => log.warn({ err }, "topic subscriptions could not be read; they are tried again");
@@ -109,6 +112,7 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
       }
     }
     looking = false;
+    for (const resolve of resting.splice(0)) resolve();
   };
   const ready = (queueNo: number, inMs: number): void => {
     const held = running.get(queueNo);
@@ -169,6 +173,7 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
       arm();
     },
     changed,
+    rest: () => (looking ? new Promise((resolve) => resting.push(resolve)) : Promise.resolve()),
     async stop() {
       stopped = true;
       timer?.();

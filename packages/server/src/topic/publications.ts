@@ -70,9 +70,9 @@ export function createPublications(deps: {
     if ("refused" in accepted) return missing();
     return { message_id: accepted.messageId, accepted_at: new Date(accepted.acceptedAt).toISOString() };
   };
-  /** Stores rows: with a key all of them in the one transaction of the key. */
+  /** Stores rows: with a key, or where they have an order, all of them in one transaction. */
   const accept = async (into: Into, rows: readonly Publication[], key: IdempotencyKey | null): Promise<Accepted[]> => {
-    if (key === null) {
+    if (key === null && (rows.length === 1 || !into.topic.fifo)) {
       const accepted = await Promise.all(rows.map(write));
       accepted.forEach((each, i) => {
         follow(rows[i] as Publication, each, into);

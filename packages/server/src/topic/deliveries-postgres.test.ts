@@ -1,0 +1,3 @@
+import { deliveriesSuite } from "./deliveries.suite.ts";
+
+deliveriesSuite("postgres");

@@ -1,0 +1,3 @@
+import { topicQueuesSuite } from "./queues.suite.ts";
+
+topicQueuesSuite("postgres");
