@@ -1,0 +1,3 @@
+import { fanOutSuite } from "./fan-out.suite.ts";
+
+fanOutSuite("postgres");
