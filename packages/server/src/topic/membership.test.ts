@@ -184,4 +184,55 @@ describe.each<Engine>(engines)("who receives at which version, on %s", (engine) 
     expect(await sweep()).toBe(1);
     expect(await membersAt(no, await version(no))).toBe(1);
   });
+
+  it("T3, T6, T14: in any order at once, on two nodes, members and subscriptions stay what the rows say, and nothing locks up", async () => {
+    const peer = engine === "postgres" ? await world.peer() : world.store;
+    try {
+      const topics = [await createTopic(), await createTopic(true)];
+      const numbers = topics.map(({ no }) => no);
+      const all = await Promise.all(
+        Array.from({ length: 30 }, (_, i) => subscribe(numbers[i % 2] as number, i % 3 === 0 ? "queue" : "webhook")),
+      );
+      const published = (topicNo: number, fifo: boolean) => ({
+        ...{ topicNo, message: new Uint8Array([33]), structure: null, subject: null, attributes: null },
+        ...{ groupId: fifo ? "g" : null, dedupId: null, traceparent: null },
+      });
+      const work = all.flatMap(({ subscription }, i) => {
+        const [here, there] = i % 2 === 0 ? [world.store, peer] : [peer, world.store];
+        const { id, no, topicNo, confirmableUntil } = subscription;
+        const ended = i % 5 === 0;
+        return [
+          () => here.run("confirmTopicSubscription", id, confirmableUntil ?? world.clock.now() + world.slackMs + 1_000),
+          () => there.run("updateTopicSubscription", no, { filterPolicy: { a: [i] } }),
+          () =>
+            there.run(
+              "publishNotifications",
+              topics.map((topic) => published(topic.no, topic.fifo)),
+            ),
+          ...(ended ? [() => there.run("unsubscribe", id), () => here.run("deleteTopicSubscription", no)] : []),
+          ...(i === 20 ? [() => here.run("requestConfirmation", no), () => there.run("updateTopic", topicNo, { displayName: "x" })] : []),
+        ];
+      });
+      const outcomes = await Promise.allSettled(work.map((run) => run()));
+      const codes = outcomes.flatMap((each) => (each.status === "rejected" ? [(each.reason as { code: string }).code] : []));
+      expect(codes.filter((code) => code !== "subscription_not_found" && code !== "invalid_token")).toEqual([]);
+      for (const no of numbers) {
+        const { members, subscriptions, version: at } = await topicOf(no);
+        const live = `FROM topic_subscription WHERE topic_no = ${no} AND ended_at IS NULL`;
+        expect(subscriptions).toBe(await world.count(`SELECT count(*) AS n ${live}`));
+        expect(members).toBe(await world.count(`SELECT count(*) AS n ${live} AND state = 'confirmed'`));
+        expect(members).toBe(await membersAt(no, at));
+        expect(members).toBe(12);
+        // What a notification remembers is what its version says.
+        expect(
+          await world.count(
+            `SELECT count(*) AS n FROM notification n WHERE n.topic_no = ${no} AND n.members <> (SELECT count(*) FROM membership m
+               WHERE m.topic_no = n.topic_no AND m.since <= n.version AND (m.until IS NULL OR m.until > n.version))`,
+          ),
+        ).toBe(0);
+      }
+    } finally {
+      if (peer !== world.store) await peer.close();
+    }
+  });
 });
