@@ -4,6 +4,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
+import { laneChanged } from "./lane-change.ts";
 import { type NewQueue, queueVerbs } from "./queue.ts";
 import type { Notifications } from "./run-result.ts";
 import { numberOrNull } from "./run-rows.ts";
@@ -163,6 +164,7 @@ export const appVerbs = {
       },
     );
     if (row === undefined) throw taken(given.name);
+    await laneChanged(tx, queue.no);
     return appOf(row);
   },
 
@@ -197,6 +199,7 @@ export const appVerbs = {
         notifications: app.notifications === null ? null : JSON.stringify(app.notifications),
       },
     );
+    await laneChanged(tx, app.queueNo);
     if (change.state !== undefined) await queueVerbs.updateQueue(tx, app.queueNo, { paused: change.state === "paused" });
     return appOf(row as Row);
   },
@@ -209,6 +212,7 @@ export const appVerbs = {
       { no, sealed, until: tx.now + OVERLAP_MS, now: tx.now },
     );
     if (row === undefined) throw missing();
+    await laneChanged(tx, Number(row.queue_no));
     return appOf(row);
   },
 
@@ -235,6 +239,12 @@ export const appVerbs = {
   async appLane(tx: Tx, no: number): Promise<AppLane | null> {
     const [row] = await tx.query(`SELECT ${COLUMNS}, ${NEXT} FROM app WHERE no = :no`, { no });
     return row === undefined ? null : laneOf(row, tx.now);
+  },
+
+  /** The number of the app that a queue wakes the runs of; `null`: the queue is another one. */
+  async appOfQueue(tx: Tx, queueNo: number): Promise<number | null> {
+    const [row] = await tx.query("SELECT no FROM app WHERE queue_no = :queueNo", { queueNo });
+    return row === undefined ? null : Number(row.no);
   },
 
   /** The apps that have work due now: one question for all of them, should wake-ups have been lost. */

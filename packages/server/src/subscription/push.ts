@@ -2,7 +2,7 @@
  * One subscription as a lane of the dispatcher: claims batches of its queue, makes the signed request, reads the answer and settles each
  * message. How fast, how many at once and within which lease is the lane's (delivery/endpoint-lane.ts); what it sends is said here.
  */
-import { ezghPush, parseSecret, type Reading, type SigningKey } from "@millrace/contract/wire";
+import { ezghPush, type Reading, type SigningKey } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
@@ -18,6 +18,7 @@ import {
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource } from "../delivery/lane.ts";
+import { signingKeys } from "../identity/signing-keys.ts";
 import type { Vault } from "../identity/vault.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { Store } from "../store/store.ts";
@@ -59,7 +60,7 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
   const label = { subscription: resourceName };
   let row = first;
   let gone = false;
-  let keys = createKeys(deps, first);
+  let keys = keysOf(deps, first);
 
   const terms = (): Terms => {
     const { settings } = row.queue;
@@ -73,7 +74,7 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
     active: () => !gone && row.subscription.state === "active" && !row.queue.settings.paused,
 
     async claim(n, lease, fence) {
-      keys.signing();
+      keys();
       const { batchSize } = row.subscription;
       const { retentionMs } = row.queue.settings;
       const { batches, nextInMs } = await store.claim({ queueNo, batchSize, batches: n, leaseMs: lease, fence });
@@ -94,7 +95,7 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
       const deliveryId = uuidv7();
       const { headers, body } = ezghPush.build(
         { subscription: resourceName, queue, fifo: type === "fifo", deliveryId, messages },
-        { hmac, keys: keys.signing(), wallMs: clock.wall(), version: deps.version },
+        { hmac, keys: keys(), wallMs: clock.wall(), version: deps.version },
       );
       return { url: target.url, headers, body, deliveryId, logged: { ...label, deliveryId, messages: messages.length } };
     },
@@ -145,33 +146,16 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
         gone = true;
         return;
       }
-      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) keys = createKeys(deps, next);
+      if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) keys = keysOf(deps, next);
       row = next;
       lane.set(terms());
     },
   };
 }
 
-/** The secrets of a row just loaded, whose durations count from now. They are opened when they are first needed. */
-function createKeys({ vault, clock }: Pick<PushDeps, "vault" | "clock">, { subscription, secret, previous }: LaneRow) {
-  const loadedAt = clock.now();
-  let keys: { newest: SigningKey; previous: { key: SigningKey; until: number } | undefined } | undefined;
-  const open = (sealed: string): SigningKey => {
-    const key = parseSecret(vault.open(sealed, subscription.id));
-    if (key === undefined) throw new Error(`the stored secret of subscription ${subscription.id} is not a signing secret`);
-    return key;
-  };
-  return {
-    /** The keys that sign now, newest first (P4). */
-    signing(): SigningKey[] {
-      keys ??= {
-        newest: open(secret),
-        previous: previous === null ? undefined : { key: open(previous.secret), until: loadedAt + previous.forMs },
-      };
-      const { newest, previous: older } = keys;
-      return older !== undefined && clock.now() < older.until ? [newest, older.key] : [newest];
-    },
-  };
+/** The keys that sign what a row's subscription is sent. */
+function keysOf(deps: Pick<PushDeps, "vault" | "clock">, { subscription, secret, previous }: LaneRow): () => SigningKey[] {
+  return signingKeys(deps, { owner: subscription.id, secret, previous });
 }
 
 const messageIds = (messages: readonly ClaimedMessage[]): string[] => messages.map(({ messageId }) => messageId);

@@ -1,6 +1,7 @@
 /** What becomes of runs, on either engine: `engineSuite` is run by the tests beside it. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../queue/world.suite.ts";
+import type { AppRow } from "../store/app.ts";
 import { type EngineWorld, openEngineWorld } from "./engine-world.suite.ts";
 import { isGenuine, type Workflow } from "./executor.suite.ts";
 
@@ -29,6 +30,25 @@ export function engineSuite(kind: Engine): void {
       const request = w.executor.receiver.requests[before];
       expect(request !== undefined && isGenuine(request, secret as string)).toBe(true);
       expect(await w.steps(row, id)).toMatchObject([{ id: "greet", type: "run", status: "completed", attempt: 1, endedOrder: 1 }]);
+    });
+
+    it("W2: an app that was away when it was made is asked again until it answers, and says meanwhile why it has no workflows", async () => {
+      w.executor.workflows = { hello: async () => "hello" };
+      w.executor.instead({ status: 503, body: "starting" });
+      w.executor.instead({ status: 503, body: "starting" });
+      const url = `https://app.example.com:${w.executor.receiver.port}/workflows`;
+      const made = await w.apps.create(w.world.projectNo, { name: "late", mode: "push", url, notifications: null }, null);
+      const look = async () => (await w.apps.find(w.world.projectNo, made.id)) as AppRow;
+      await w.engine.rest();
+      expect(await look()).toMatchObject({ syncedAt: null, syncError: "HTTP 503: starting" });
+      await w.pass(5_000);
+      await w.engine.rest();
+      expect((await look()).syncedAt).toBe(null);
+      await w.pass(10_000);
+      await w.engine.rest();
+      const row = await look();
+      expect(row).toMatchObject({ buildId: "build-1", protocol: "1.2", syncError: null });
+      await w.ended(row, await w.start(row, "hello"));
     });
 
     it("W7, W8: steps that run side by side are recorded each once, and a replay tells of their ends in the order in which the code learned", async () => {

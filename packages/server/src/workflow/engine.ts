@@ -21,9 +21,11 @@ import { createPolling, type Poll } from "./polling.ts";
 import { createPushLane, type PushLane } from "./push-lane.ts";
 import { type Synced, syncApp } from "./sync.ts";
 
-/** How many lanes are read at once, and how often all of them are looked at in case wake-ups were lost. */
+/** How many lanes are read at once, and how often it is asked which have work, should wake-ups have been lost. */
 const PAGE = 500;
 const NET_MS = 20_000;
+/** How long an app that never answered a sync is left alone before it is asked again, doubling. */
+const UNSYNCED_MS = { first: 5_000, most: 300_000 };
 
 export interface EngineDeps {
   store: Store;
@@ -74,15 +76,18 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
   const stops: (() => void)[] = [];
   const syncing = new Map<number, Promise<Synced>>();
   const background = new Set<Promise<unknown>>();
+  const retries = new Map<number, { cancel: Cancel }>();
+  const abort = new AbortController();
   let timer: Cancel = () => {};
   let stopped = false;
   let last: Promise<unknown> = Promise.resolve();
 
-  /** What nobody waits for, but a stop. */
-  const aside = (work: Promise<unknown>, failed: string): void => {
-    const done = work.catch((err) => log.warn({ err }, failed)).finally(() => background.delete(done));
+  /** What a stop waits for, whoever else does. */
+  const keep = (work: Promise<unknown>): void => {
+    const done: Promise<unknown> = work.catch(() => {}).finally(() => background.delete(done));
     background.add(done);
   };
+  const aside = (work: Promise<unknown>, failed: string): void => keep(work.catch((err) => log.warn({ err }, failed)));
   /** One after the other, so that the last word is the store's. */
   const inTurn = (work: () => Promise<void>): Promise<void> => {
     const turn = last.then(work);
@@ -93,15 +98,17 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
     const known = syncing.get(appNo);
     if (known !== undefined && !always) return known;
     const turn = (known ?? Promise.resolve())
-      .then(() => syncApp(deps, appNo, always))
+      .then(() => syncApp(deps, appNo, always, abort.signal))
       .finally(() => {
         if (syncing.get(appNo) === turn) syncing.delete(appNo);
       });
     syncing.set(appNo, turn);
-    return turn.then(async (synced) => {
+    const whole = turn.then(async (synced) => {
       if (synced.ok) await refresh(appNo);
       return synced;
     });
+    keep(whole);
+    return whole;
   };
   const pushDeps = {
     ...deps,
@@ -113,6 +120,23 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
     },
   };
 
+  /** Asks an app that was away when it was made, until it has answered once. On several nodes its owner does. */
+  const askAgain = ({ app }: AppLane): void => {
+    const known = retries.get(app.no);
+    if (app.syncedAt !== null || app.url === null || stopped) {
+      known?.cancel();
+      retries.delete(app.no);
+    } else if (known === undefined) waitForSync(app.no, app.queueNo, UNSYNCED_MS.first);
+  };
+  const waitForSync = (appNo: number, queueNo: number, waitMs: number): void => {
+    const cancel = clock.after(waitMs, () => {
+      if (stopped || !running.has(queueNo)) return;
+      waitForSync(appNo, queueNo, Math.min(waitMs * 2, UNSYNCED_MS.most));
+      if (ownership.fence(laneKey(queueNo)) !== null && !syncing.has(appNo))
+        aside(sync(appNo, false), "an app could not be asked for its workflows");
+    });
+    retries.set(appNo, { cancel });
+  };
   const end = (queueNo: number): void => {
     const known = running.get(queueNo);
     if (known === undefined) return;
@@ -135,6 +159,7 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
       running.set(queueNo, { appNo: no, source, lane: dispatcher.add(source, true) });
     }
     if (row.nextInMs !== null) running.get(queueNo)?.lane.wake(row.nextInMs);
+    askAgain(row);
   };
   const readAll = async (): Promise<void> => {
     const left = new Set(running.keys());
@@ -161,11 +186,19 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
       place(row);
       running.get(queueNo)?.lane.wake();
     });
+  /** Another node changed what belongs to a queue: perhaps an app. */
+  const reread = async (queueNo: number): Promise<void> => {
+    const appNo = running.get(queueNo)?.appNo ?? (await store.run("appOfQueue", queueNo));
+    if (appNo !== null) await refresh(appNo);
+  };
+  const wakeDue = async (): Promise<void> => {
+    for (const appNo of await store.run("dueApps")) running.get(queueOf.get(appNo) ?? -1)?.lane.wake();
+  };
   const net = (): void => {
     timer = clock.after(NET_MS, () => {
       aside(
-        inTurn(readAll).finally(() => stopped || net()),
-        "the apps could not be read",
+        wakeDue().finally(() => stopped || net()),
+        "work without a wake-up could not be looked for",
       );
     });
   };
@@ -174,10 +207,7 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
     async start() {
       stops.push(
         store.onReady((queueNo, inMs) => running.get(queueNo)?.lane.wake(inMs)),
-        deps.changes?.onChange((queueNo) => {
-          const known = running.get(queueNo);
-          if (known !== undefined) aside(refresh(known.appNo), "a changed app could not be read");
-        }) ?? (() => {}),
+        deps.changes?.onChange((queueNo) => aside(reread(queueNo), "a changed app could not be read")) ?? (() => {}),
         ownership.onChange((slots) => {
           for (const [queueNo, { lane }] of running) if (slots.has(slotOf(laneKey(queueNo)))) lane.wake();
         }),
@@ -190,7 +220,9 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
     async stop(graceMs) {
       stopped = true;
       timer();
+      for (const { cancel } of retries.values()) cancel();
       for (const stop of stops) stop();
+      abort.abort();
       polling.close();
       await dispatcher.stop(graceMs);
       await last;

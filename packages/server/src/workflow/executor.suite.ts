@@ -151,8 +151,8 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
       });
 
     const step: Step = {
-      run: (id, work, retry = { most: 1, delayMs: 0 }) =>
-        take(id, "run", finished, async () => {
+      run: <T>(id: string, work: (attempt: number) => T | Promise<T>, retry = { most: 1, delayMs: 0 }) =>
+        take<T>(id, "run", finished, async () => {
           const before = journal.get(id);
           if (before?.status === "retrying" && (before.retryAt ?? 0) > task.now) {
             busy--;
@@ -218,6 +218,8 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
   };
 
   const answer = async (request: ReceivedRequest): Promise<ReceiverAnswer> => {
+    const other = insteads.shift();
+    if (other !== undefined) return other;
     const call = request.json<Task | { type: "sync" }>();
     if (call.type === "sync") {
       const { buildId, protocol } = executor;
@@ -226,8 +228,6 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
       };
     }
     executor.tasks.push(call);
-    const other = insteads.shift();
-    if (other !== undefined) return other;
     const given = await executor.execute(call);
     if (given === null) return { drop: "request" };
     return { body: JSON.stringify({ protocol: executor.protocol, buildId: executor.buildId, ...given }) };

@@ -30,8 +30,9 @@ const EXECUTION_MS = 300_000;
 const SPARE_MS = 30_000;
 /** Between two tries of a lost execution. */
 const AGAIN = { firstMs: 1_000, maxMs: 60_000 };
-/** How often a failure of an app that fails anyway is written down. */
-const NOTED_MS = 1_000;
+/** How often a failure of an app that fails anyway is written down, and a success of one that is well. */
+const FAILED_MS = 1_000;
+const SUCCEEDED_MS = 5_000;
 
 export interface PushLaneDeps extends EndpointLaneDeps {
   store: Store;
@@ -138,12 +139,12 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
     },
 
     health({ result, read, endedAt }, flipped) {
+      if (!flipped && endedAt - notedAt < (read.ok ? SUCCEEDED_MS : FAILED_MS)) return;
+      notedAt = endedAt;
       if (read.ok) {
-        if (flipped) void note(false, null);
+        void note(false, null);
         return;
       }
-      if (!flipped && endedAt - notedAt < NOTED_MS) return;
-      notedAt = endedAt;
       const what = result.kind === "answer" ? ({ class: "http", status: result.status } as const) : { class: result.class };
       void note(true, { ...what, message: read.error ?? "" });
     },

@@ -59,15 +59,15 @@ export async function wakeBlocked(store: Store, appNo: number): Promise<void> {
   while (await store.run("wakeBlocked", appNo));
 }
 
-/** Syncs a push app and wakes its blocked runs when `always`, or when its build is another one. */
-export async function syncApp(deps: SyncDeps, appNo: number, always: boolean): Promise<Synced> {
+/** Syncs a push app and wakes its blocked runs when `always`, or when its build is another one. `signal` cuts the request off. */
+export async function syncApp(deps: SyncDeps, appNo: number, always: boolean, signal: AbortSignal): Promise<Synced> {
   const { store, clock, attempt, version } = deps;
   const row = await store.run("appLane", appNo);
   if (row === null || row.app.url === null) return { ok: false, error: "the app has no URL" };
   const id = uuidv7();
   const call = { type: "sync", protocol: protocolVersion, appId: row.app.id } as const;
   const request = buildWorkflowCall(call, id, { hmac, keys: keysOf(deps, row)(), wallMs: clock.wall(), version });
-  const announced = read(await attempt({ url: row.app.url, method: "POST", timeoutMs: SYNC_MS, ...request }));
+  const announced = read(await attempt({ url: row.app.url, method: "POST", timeoutMs: SYNC_MS, ...request }, signal));
   if (typeof announced === "string") {
     const error = cut(announced, maxErrorLength);
     await store.run("saveSyncError", appNo, error);
