@@ -33,7 +33,7 @@ async function cluster() {
     const store = await openStore({ url, clock: createClock(), relaxedSync: true });
     const clock = createClock({ frozen: true });
     let stoodStill = 0;
-    const monotonic = (): number => clock.now() + stoodStill;
+    const monotonic = (): number => clock.now() + stoodStill * 1.000_1;
     const node = createNode({ store, clock, monotonic, id: `id-${made++}`, name, version: "0", log: { warn: () => {} } });
     ends.push(async () => {
       await node.leave();

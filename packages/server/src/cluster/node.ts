@@ -61,7 +61,7 @@ export function createNode({ store, clock, monotonic, id, name, version, log }: 
   const patience = (at: number): number => {
     if (beatenAt !== undefined && at - beatenAt > LEASE_MS) silence = { since: beatenAt, forgivenUntil: at + LEASE_MS };
     if (silence !== undefined && at >= silence.forgivenUntil) silence = undefined;
-    return LEASE_MS + (silence === undefined ? 0 : at - silence.since);
+    return LEASE_MS + (silence === undefined ? 0 : Math.ceil(at - silence.since));
   };
 
   const beatOnce = async (): Promise<void> => {
