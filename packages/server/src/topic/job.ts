@@ -13,6 +13,7 @@ import { failedContent, partsFor, subscribedContent, type TopicNames } from "./c
 import { topicCrn } from "./crn.ts";
 import { type AttemptError, type Decision, SPENT, type Standing, spent } from "./delivery-rules.ts";
 import type { Gather } from "./gather.ts";
+import type { TopicMeter } from "./meter.ts";
 import type { NotificationMemory } from "./notification-memory.ts";
 import { type Retry, retryInForce } from "./rules.ts";
 import type { TopicTokens } from "./tokens.ts";
@@ -36,6 +37,7 @@ export interface JobDeps {
   tokens: TopicTokens;
   notifications: NotificationMemory;
   settle: Gather<DeliverySettle, DeliverySettled>;
+  meter: TopicMeter;
   region: string;
 }
 
@@ -67,7 +69,7 @@ function readBody(body: Uint8Array): [no: number, notificationNo: number, create
 
 /** Makes the jobs of the subscription that `row` answers. `now` answers milliseconds since 1970. */
 export function createJobs(deps: JobDeps, row: () => TopicLaneRow, now: () => number): Jobs {
-  const { store, tokens, notifications, region } = deps;
+  const { store, tokens, notifications, meter, region } = deps;
   const names = () => {
     const { name, fifo, projectId: id } = row().topic;
     return { name, fifo, crn: topicCrn({ region, account: { id, name: id } }, name) };
@@ -116,6 +118,17 @@ export function createJobs(deps: JobDeps, row: () => TopicLaneRow, now: () => nu
     return notification === null ? null : { message, ageMs, delivery: { no, id: messageId(createdAt, no), notification } };
   };
 
+  /** Ends a job that must not be attempted: the attempt that its claim spent was none. */
+  const endSpent = async (job: Job): Promise<void> => {
+    const message = { ...job.message, attempts: job.message.attempts - 1 };
+    const { result, deadLetter } = await settle(
+      { ...job, message },
+      { outcome: "failed", delayMs: 0, status: null, failure: SPENT },
+      now(),
+    );
+    if (result === "settled" && job.delivery !== null) meter.ended(names(), { outcome: "failed", latencyMs: job.ageMs, deadLetter });
+  };
+
   return {
     names,
     retry,
@@ -133,8 +146,7 @@ export function createJobs(deps: JobDeps, row: () => TopicLaneRow, now: () => nu
       for (const message of batches.flat()) {
         const job = await jobOf(message, leaseMs);
         if (job === null) await store.settle([{ queueNo, seq: message.seq, receipt: message.receipt, outcome: "ack" }]);
-        else if (spent({ attempts: message.attempts, ageMs: job.ageMs, retry: retry() }))
-          await settle(job, { outcome: "failed", delayMs: 0, status: null, failure: SPENT }, now());
+        else if (spent({ attempts: message.attempts, ageMs: job.ageMs, retry: retry() })) await endSpent(job);
         else jobs.push(job);
       }
       // What was ended here made room: there may be more behind it.

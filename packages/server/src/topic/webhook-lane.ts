@@ -20,14 +20,12 @@ import { partsFor } from "./content.ts";
 import { type Decision, decideAttempt } from "./delivery-rules.ts";
 import type { TopicHealth } from "./health.ts";
 import { createJobs, type Job, type JobDeps } from "./job.ts";
-import type { TopicMeter } from "./meter.ts";
 
 /** What lanes of topic subscriptions need. */
 export interface TopicLaneDeps extends EndpointLaneDeps, JobDeps {
   vault: Pick<Vault, "open">;
   ownership: Ownership;
   health: TopicHealth;
-  meter: TopicMeter;
   /** Numbers in [0, 1), for jitter. */
   random: () => number;
   version: string;
