@@ -18,8 +18,8 @@ export function topicChores(
     {
       name: ENDED_TOPICS,
       everyMs: 30_000,
-      async run() {
-        const rows = await store.run("endSubscriptions", ENDS);
+      async run(own = store) {
+        const rows = await own.run("endSubscriptions", ENDS);
         if (rows.length > 0) removed();
         for (const row of rows) await ended(row);
         return rows.length === ENDS ? 0 : null;
@@ -28,12 +28,12 @@ export function topicChores(
     {
       name: "old memberships",
       everyMs: 60_000,
-      run: async () => ((await store.run("sweepMemberships", ROWS)) === ROWS ? 0 : null),
+      run: async (own = store) => ((await own.run("sweepMemberships", ROWS)) === ROWS ? 0 : null),
     },
     {
       name: "forgotten topics",
       everyMs: 3_600_000,
-      run: async () => ((await store.run("forgetEnded", ROWS)) >= ROWS ? 0 : null),
+      run: async (own = store) => ((await own.run("forgetEnded", ROWS)) >= ROWS ? 0 : null),
     },
   ];
 }
