@@ -18,10 +18,15 @@ export interface Account {
   place: CrnPlace;
 }
 
+/** A topic that the caller reached. */
+export type OnTopic = Account & { topic: TopicRow };
+
 /** Where calls of this door go to. Each throws the 404 of what it looks for, or a 403 that names the missing permission. */
 export interface Accounts {
   of(call: Call): Promise<Account>;
-  topic(call: Call, reference: string, permission: string): Promise<Account & { topic: TopicRow }>;
+  topic(call: Call, reference: string, permission: string): Promise<OnTopic>;
+  /** As `topic`, from memory where it can, and then `act`: once more when that finds the remembered topic ended (`topic_not_found`). */
+  onTopic<Result>(call: Call, reference: string, permission: string, act: (on: OnTopic) => Promise<Result>): Promise<Result>;
   /** The permission is checked on the subscription's topic. */
   subscription(call: Call, reference: string, permission: string): Promise<Account & Subscribed>;
   /** A queue that notifications may be sent to: needs `queues.messages.send` on it (T9, T13). */
@@ -46,7 +51,7 @@ const subscriptionMissing = (): Fault =>
 /** Makes the look-ups. `region` stands in every CRN. */
 export function createAccounts(deps: {
   access: Access;
-  topics: Pick<Topics, "find">;
+  topics: Pick<Topics, "find" | "known" | "forget">;
   subscriptions: Pick<TopicSubscriptions, "find">;
   region: string;
 }): Accounts {
@@ -67,18 +72,31 @@ export function createAccounts(deps: {
     }
   };
 
+  const reach = async (call: Call, reference: string, permission: string, find: Topics["find"]): Promise<OnTopic> => {
+    const account = await of(call);
+    const meant = topicReference(reference, account.place);
+    if (meant === null) throw topicMissing();
+    // A name can be judged before it is looked for.
+    if (!UUID.test(meant)) access.demand(call.caller, null, topicResource(account.project, meant), topicMissing);
+    const topic = await find(account.project.no, meant);
+    if (topic === null) throw topicMissing();
+    access.demand(call.caller, permission, topicResource(account.project, topic.name), topicMissing);
+    return { ...account, topic };
+  };
+
   return {
     of,
-    async topic(call, reference, permission) {
-      const account = await of(call);
-      const meant = topicReference(reference, account.place);
-      if (meant === null) throw topicMissing();
-      // A name can be judged before it is looked for.
-      if (!UUID.test(meant)) access.demand(call.caller, null, topicResource(account.project, meant), topicMissing);
-      const topic = await topics.find(account.project.no, meant);
-      if (topic === null) throw topicMissing();
-      access.demand(call.caller, permission, topicResource(account.project, topic.name), topicMissing);
-      return { ...account, topic };
+    topic: (call, reference, permission) => reach(call, reference, permission, topics.find),
+    async onTopic(call, reference, permission, act) {
+      // What is answered under an Idempotency-Key stays the answer, so that it must not come from memory.
+      const on = await reach(call, reference, permission, call.idempotency === null ? topics.known : topics.find);
+      try {
+        return await act(on);
+      } catch (error) {
+        const ended = error instanceof Fault && error.code === "topic_not_found";
+        if (!ended || !topics.forget(on.topic.no)) throw error;
+        return act(await reach(call, reference, permission, topics.find));
+      }
     },
     async subscription(call, reference, permission) {
       const account = await of(call);

@@ -13,6 +13,7 @@ import { PAGE, pageMeta, readMarker } from "./marker.ts";
 
 type Names = "Publish" | "PublishBatch" | "GetNotification" | "ListDeliveries" | "GetDelivery" | "Redeliver";
 
+const PUBLISH = "notifications.messages.publish";
 const entryId = z.object({ id: z.string().min(1).max(128) });
 const notificationMissing = (): Fault => new Fault("notification_not_found", "there is no such notification, or the key does not reach it");
 const deliveryMissing = (): Fault => new Fault("delivery_not_found", "there is no such delivery, or the key does not reach it");
@@ -59,22 +60,24 @@ export function publicationHandlers(deps: {
   };
 
   return {
-    async Publish(call, { params, body }) {
-      const found = await accounts.topic(call, params.topic, "notifications.messages.publish");
-      return { notification: await publications.publish({ ...found, traceparent: call.traceparent }, body, keyWithin(call, found)) };
-    },
-    async PublishBatch(call, { params, body: { entries } }) {
-      const found = await accounts.topic(call, params.topic, "notifications.messages.publish");
-      const ids = idsOf(entries);
-      const into = { ...found, traceparent: call.traceparent };
-      const results = await publications.publishEach(into, entries.map(readEntry), keyWithin(call, found));
-      return {
-        results: results.map((result, i) => {
-          const id = ids[i] as string;
-          return result instanceof Fault ? { id, error: { code: result.code, message: result.message } } : { id, notification: result };
-        }),
-      };
-    },
+    Publish: (call, { params, body }) =>
+      accounts.onTopic(call, params.topic, PUBLISH, async (on) => ({
+        notification: await publications.publish({ ...on, traceparent: call.traceparent }, body, keyWithin(call, on)),
+      })),
+    PublishBatch: (call, { params, body: { entries } }) =>
+      accounts.onTopic(call, params.topic, PUBLISH, async (on) => {
+        const ids = idsOf(entries);
+        const into = { ...on, traceparent: call.traceparent };
+        const results = await publications.publishEach(into, entries.map(readEntry), keyWithin(call, on));
+        const gone = results.find((result) => result instanceof Fault && result.code === "topic_not_found");
+        if (gone !== undefined && results.every((result) => result instanceof Fault)) throw gone;
+        return {
+          results: results.map((result, i) => {
+            const id = ids[i] as string;
+            return result instanceof Fault ? { id, error: { code: result.code, message: result.message } } : { id, notification: result };
+          }),
+        };
+      }),
     async GetNotification(call, { params }) {
       const account = await accounts.of(call);
       const found = await deliveries.notification(account.project.no, params.messageId);

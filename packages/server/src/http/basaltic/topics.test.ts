@@ -150,6 +150,30 @@ describe.each<Engine>(["sqlite", "postgres"])("topics through the Basaltic door 
     }
   });
 
+  it("T3, A13: a topic that another node deleted takes nothing more, and one made in its place takes what is published next", async () => {
+    const publish = (headers: Record<string, string> = {}) => call("/topics/moving/publish", { json: { message: "m" }, headers });
+    const batch = () => call("/topics/moving/publish_batch", { json: { entries: [{ id: "1", message: "m" }, { id: "2" }] } });
+    const { id } = (await create({ name: "moving" })).json.topic;
+    expect((await publish()).json.notification.message_id).toMatch(/^[0-9a-f-]{36}$/);
+    const [project] = await door.store.run("findApplications", "shop", null);
+    const projectNo = project?.no ?? 0;
+    const first = await door.store.run("findTopic", projectNo, id);
+    await door.store.run("deleteTopic", first?.no ?? 0);
+    expect(code(await publish())).toEqual([404, "topic_not_found"]);
+    expect(code(await batch())).toEqual([404, "topic_not_found"]);
+    const settings = { displayName: null, retryPolicy: null };
+    const make = (last: number) =>
+      door.store.run("createTopic", { id: `${id.slice(0, -1)}${last}`, projectNo, name: "moving", fifo: false, settings });
+    const second = await make(1);
+    expect((await publish()).status).toBe(200);
+    await door.store.run("deleteTopic", second.no);
+    await make(2);
+    expect((await publish()).status).toBe(200);
+    const results = (await batch()).json.results;
+    expect([results[0].notification?.message_id, results[1].error?.code]).toEqual([expect.any(String), "invalid_request"]);
+    expect((await publish({ "idempotency-key": "moved" })).status).toBe(200);
+  });
+
   it("T14: a project cannot be deleted while it holds a topic", async () => {
     await door.request("/v1/organizations/acme/projects", { json: { name: "closing" } });
     const headers = { "x-account-id": "closing" };
