@@ -1,0 +1,3 @@
+import { explainSuite } from "./explain.suite.ts";
+
+explainSuite("postgres");
