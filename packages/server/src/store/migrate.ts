@@ -9,6 +9,7 @@ import { schedules } from "./migrations/003-schedules.ts";
 import { topics } from "./migrations/004-topics.ts";
 import { workflows } from "./migrations/005-workflows.ts";
 import { cluster } from "./migrations/006-cluster.ts";
+import { audit } from "./migrations/007-audit.ts";
 
 export interface Migration {
   version: number;
@@ -17,7 +18,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

@@ -1,5 +1,6 @@
 /** Every cold verb of the store by name. A verb is `(tx, ...args) => result`, is one transaction, and its name is the change it makes. */
 import { appVerbs } from "./app.ts";
+import { auditVerbs } from "./audit.ts";
 import { clusterVerbs } from "./cluster.ts";
 import { consumerVerbs } from "./consumer.ts";
 import { deliveryVerbs } from "./delivery.ts";
@@ -52,6 +53,7 @@ export const coldVerbs = {
   ...deliveryRecordVerbs,
   ...explanationVerbs,
   ...clusterVerbs,
+  ...auditVerbs,
   ...laneChangeVerbs,
   ...appVerbs,
   ...workflowVerbs,
