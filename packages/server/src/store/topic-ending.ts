@@ -3,11 +3,9 @@
  * queues, and in the end the rows that delivery records no longer name.
  */
 import type { Tx } from "../db/db.ts";
+import { KEPT_MS } from "./delivery-record.ts";
 import { TOPIC_SUBSCRIPTION_COLUMNS, topicSubscriptionOf } from "./topic-rows.ts";
 import { endSubscription } from "./topic-subscription.ts";
-
-/** Rows that name ended things stay for as long as delivery records do (T12). */
-const KEPT_MS = 14 * 86_400_000;
 
 /** Every cold verb of ends. */
 export const topicEndingVerbs = {
