@@ -40,7 +40,10 @@ export type { BatchNotification, PublishOptions } from "./topics/publish.ts";
 export type {
   DeliveryError,
   DeliveryInfo,
+  FilterFailure,
+  FilterResult,
   NotificationInfo,
+  NotificationVerdict,
   PublishedNotification,
   RefusedNotification,
   RetryPolicyInfo,
@@ -50,4 +53,4 @@ export type {
 export { type SeenNotifications, seenInMemory } from "./topics/seen.ts";
 export type { RetryPolicy, TopicSettings, TopicSubscriptionSettings } from "./topics/settings.ts";
 export type { Topic, TopicEndpoint, TopicSubscription } from "./topics/topic.ts";
-export type { Topics } from "./topics/topics.ts";
+export type { FilterTest, Topics } from "./topics/topics.ts";

@@ -96,3 +96,54 @@ export interface DeliveryInfo {
   /** Whether the dead-letter queue got the failure; `null` where there is none to get. */
   deadLetter: "stored" | "missing" | "full" | null;
 }
+
+/** A key of a filter that failed. `key` is its path, empty for the message itself; `got` what came, cut. */
+export interface FilterFailure {
+  key: string;
+  reason: "absent" | "different" | "not_an_object";
+  expected: unknown[];
+  got: unknown;
+}
+
+/** What a filter says of one notification. */
+export interface FilterResult {
+  matched: boolean;
+  failures: FilterFailure[];
+}
+
+/** What became of a notification for one subscription, and why. */
+export interface NotificationVerdict {
+  subscriptionId: string;
+  protocol: "webhook" | "queue";
+  endpoint: string;
+  outcome: DeliveryInfo["state"] | "filtered_out" | "not_confirmed" | "subscribed_later" | "undecided" | "forgotten";
+  /** The same in a sentence. */
+  explanation: string;
+  subscription: { state: "pending" | "confirmed" | "ended"; createdAt: Date; confirmedAt: Date | null; confirmableUntil: Date | null };
+  /** The filter of the publication, or as `asOf` says the present one; `null` without one. */
+  filter:
+    | (FilterResult & {
+        policy: Record<string, unknown>;
+        scope: "attributes" | "message";
+        asOf: "publication" | "now";
+        changedSince: boolean;
+      })
+    | null;
+  delivery: DeliveryInfo | null;
+  webhook: {
+    url: string;
+    failing: boolean;
+    lastError: (DeliveryError & { at: Date }) | null;
+    lastSuccessAt: Date | null;
+    signingKey: "readable" | "unreadable";
+  } | null;
+  queue: {
+    id: string;
+    name: string | null;
+    state: "available" | "paused" | "full" | "deleted";
+    ready: number;
+    leased: number;
+    dead: number;
+    encryptionKey: "readable" | "unreadable";
+  } | null;
+}

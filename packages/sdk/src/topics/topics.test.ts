@@ -25,6 +25,8 @@ const taken = { message_id: "m1", accepted_at: iso };
 function answer(path: string, method: string) {
   if (method === "DELETE") return { status: 204 };
   if (/\/signing_secret$/.test(path)) return json({ signing_secret: { secret: "whsec_x" } });
+  if (/\/filter_policies\/test$/.test(path)) return json({ result: { matched: true, failures: [] } });
+  if (/\/explanation/.test(path)) return json({ notification: taken, verdicts: [], meta: { marker: null } });
   if (/\/publish_batch$/.test(path)) return json({ results: [{ id: "0", notification: taken }] });
   if (/\/publish$|\/v1\/notifications\//.test(path)) return json({ notification: { ...taken, filtered_out: 1 } });
   if (/\/deliveries(\?|$)/.test(path)) return json({ deliveries: [{ id: "d1", next_attempt_at: null }], meta: { marker: null } });
@@ -65,6 +67,8 @@ describe("topics of a client", () => {
     await topics.notification("m1");
     await topics.delivery("d1");
     await topics.redeliver("d1");
+    await topics.explain("m1", { subscriptionId: "s1" });
+    await topics.testFilter({ store: ["berlin"] }, { scope: "attributes", attributes: { store: "paris" }, message: "m" });
     const orders = client.topic("crn:millrace:notifications:local:shop:topic/orders");
     const options = {
       subject: "s",
@@ -116,7 +120,7 @@ describe("topics of a client", () => {
       expect(headers["x-account-id"]).toBe("shop");
       expect([name, headers["idempotency-key"] !== undefined]).toEqual([name, operation.idempotent]);
     }
-    expect(seen.size).toBe(19);
+    expect(seen.size).toBe(21);
   });
 
   it("T2, C11: answers come in camel case with dates, and what is the user's own stays as it is", async () => {

@@ -2,7 +2,7 @@
 import { asDate } from "../meta.ts";
 
 /** Fields whose value is somebody's own JSON. */
-const own: ReadonlySet<string> = new Set(["filter_policy", "attributes", "expected", "got"]);
+const own: ReadonlySet<string> = new Set(["filter_policy", "policy", "attributes", "expected", "got"]);
 /** `_at` and the one instant that is named otherwise. */
 const isInstant = (name: string): boolean => name === "at" || name.endsWith("_at") || name === "confirmable_until";
 
