@@ -225,6 +225,7 @@ export function createWorkflowEngine(deps: EngineDeps): WorkflowEngine {
       abort.abort();
       polling.close();
       await dispatcher.stop(graceMs);
+      for (const { source } of running.values()) source.stop();
       await last;
       await Promise.all(background);
     },

@@ -4,6 +4,7 @@
  * its journal (W9).
  */
 import { backoffMs, buildWorkflowCall, type SigningKey } from "@millrace/contract/wire";
+import type { Cancel } from "../clock.ts";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
 import { AHEAD_MS } from "../delivery/dispatcher.ts";
@@ -25,9 +26,11 @@ import type { ClaimedMessage } from "../store/types.ts";
 import type { Executions } from "./executions.ts";
 import { type PushAnswer, readPushAnswer } from "./push-answer.ts";
 
-/** How long one execution may take, and how much longer its wake-up is hidden: the time to store how it went. */
+/** How long one execution may take. */
 const EXECUTION_MS = 300_000;
-const SPARE_MS = 30_000;
+/** How long a wake-up is hidden, and how often that is renewed while its request is open: a server that dies holds up its runs no longer. */
+const LEASE_MS = 30_000;
+const RENEWED_MS = 10_000;
 /** Between two tries of a lost execution. */
 const AGAIN = { firstMs: 1_000, maxMs: 60_000 };
 /** How often a failure of an app that fails anyway is written down, and a success of one that is well. */
@@ -55,6 +58,8 @@ interface Work {
 export interface PushLane extends LaneSource<Leased<Work>> {
   /** Puts what the store says in force; `null`: the app is gone. */
   set(row: AppLane | null): void;
+  /** Renews no lease any more: the process is stopping. */
+  stop(): void;
 }
 
 /** Makes the lane of a push app. */
@@ -71,8 +76,27 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
     concurrency: row.app.maxConcurrency,
     rateLimit: null,
     timeoutMs: EXECUTION_MS,
-    leaseMs: EXECUTION_MS + SPARE_MS,
+    leaseMs: LEASE_MS,
   });
+  const open = new Set<Work>();
+  let renewal: Cancel | undefined;
+  let stopped = false;
+  const renew = async (): Promise<void> => {
+    const works = [...open];
+    const rows = works.map(({ message: { seq, receipt } }) => ({ queueNo, seq, receipt, outcome: "extend" as const, delayMs: LEASE_MS }));
+    const results = await store.settle(rows);
+    // A lease that is lost is not asked for again; what its execution says is refused.
+    for (const [i, work] of works.entries()) if (results[i]?.result !== "extended") open.delete(work);
+  };
+  const renewLater = (): void => {
+    if (renewal !== undefined || open.size === 0 || stopped) return;
+    renewal = clock.after(RENEWED_MS, () => {
+      renewal = undefined;
+      renew()
+        .catch((err) => log.warn({ ...label, err }, "leases of executions could not be renewed"))
+        .finally(renewLater);
+    });
+  };
   const note = (
     failing: boolean,
     error: { class: "http" | "timeout" | "connection" | "refused" | "tls"; status?: number; message: string } | null,
@@ -109,6 +133,8 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
         return null;
       }
       work.token = begun.token;
+      open.add(work);
+      renewLater();
       const { headers, body } = buildWorkflowCall(begun, work.message.messageId, {
         hmac,
         keys: keys(),
@@ -120,7 +146,9 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
 
     read: (_work, result) => readPushAnswer(result, clock.wall()),
 
-    async settle({ load: { message, token }, read }) {
+    async settle({ load, read }) {
+      const { message, token } = load;
+      open.delete(load);
       if (!read.ok) {
         const { seq, receipt, attempts } = message;
         const delayMs = read.retryAfterMs ?? backoffMs(attempts, deps.random(), AGAIN);
@@ -132,6 +160,7 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
     },
 
     release: async (works) => {
+      for (const work of works) open.delete(work);
       const rows = works
         .filter(({ over }) => !over)
         .map(({ message: { seq, receipt } }) => ({ queueNo, seq, receipt, outcome: "release" as const, delayMs: 0 }));
@@ -155,7 +184,7 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
     store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: EXECUTION_MS + SPARE_MS + AHEAD_MS, openMs: EXECUTION_MS + AHEAD_MS }),
+    requests: () => ({ batchSize: 1, leaseMs: LEASE_MS + AHEAD_MS, openMs: LEASE_MS + AHEAD_MS }),
     failing: async () => (await store.run("appLane", no))?.app.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: row.app.failing, tenure }, deliveries);
@@ -169,6 +198,10 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
       if (next.secret !== row.secret || next.previous?.secret !== row.previous?.secret) keys = keysOf(deps, next);
       row = next;
       lane.set(terms());
+    },
+    stop() {
+      stopped = true;
+      renewal?.();
     },
   };
 }
