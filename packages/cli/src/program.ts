@@ -44,6 +44,11 @@ const ownServer: readonly OwnServer[] = [
     declare: async (command) => (await import("./commands/config.ts")).declareConfig(command),
   },
   {
+    name: "doctor",
+    description: "Look at the PostgreSQL of a cluster, and say what is well and what is not.",
+    declare: async (command) => (await import("./commands/doctor.ts")).declareDoctor(command),
+  },
+  {
     name: "apply [file]",
     description: "Bring queues and schedules to what millrace.yaml (or gigadrive.yaml) declares, and say what changes.",
     declare: async (command) => (await import("./commands/apply.ts")).declareApply(command),

@@ -6,6 +6,7 @@
 import type { Tx } from "../db/db.ts";
 import { leftOpen } from "./left-open.ts";
 import { place } from "./placement.ts";
+import type { NodeRow } from "./types.ts";
 
 /** The number under which changes of the cluster are told like a queue's work: no queue has it. */
 export const CLUSTER_NO = -1;
@@ -33,18 +34,6 @@ export interface Beaten {
   slots: { no: number; token: number }[];
   give: { no: number; to: string } | null;
   live: number;
-}
-
-/** A node as it is stored; instants by the database's clock. */
-export interface NodeRow {
-  id: string;
-  name: string;
-  version: string;
-  /** How far its clock was ahead of the database's at its last beat. */
-  skewMs: number;
-  startedAt: number;
-  seenAgoMs: number;
-  slots: number;
 }
 
 /** Passes slots on; answers their new tokens. */

@@ -138,3 +138,15 @@ export interface IdempotencyKey {
   key: string;
   hash: string;
 }
+
+/** A node as it is stored; instants by the database's clock. */
+export interface NodeRow {
+  id: string;
+  name: string;
+  version: string;
+  /** How far its clock was ahead of the database's at its last beat. */
+  skewMs: number;
+  startedAt: number;
+  seenAgoMs: number;
+  slots: number;
+}

@@ -1,0 +1,43 @@
+/** `millrace doctor`: looks at the database that `millrace server` would run on, and says what is well and what is not. */
+import { diagnose } from "@millrace/server/doctor";
+import type { Command } from "commander";
+import { CliError, exitCode } from "../exit.ts";
+import { processOutput } from "../leaf.ts";
+import { addSettingFlags, configOf } from "../server-flags.ts";
+
+export function declareDoctor(command: Command): void {
+  command
+    .option("--json", "print one JSON document")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ DATABASE_URL=postgres://… millrace doctor\n  $ millrace doctor --database-url postgres://… --json",
+    );
+  addSettingFlags(command);
+  command.action(async () => {
+    const output = processOutput(command.opts<{ json?: boolean }>().json === true);
+    const { databaseUrl, poolSize } = configOf(command).config;
+    if (databaseUrl === null) {
+      throw new CliError(
+        exitCode.usage,
+        "There is no DATABASE_URL: this would be a server on SQLite, alone with its file.",
+        "Give --database-url, or set DATABASE_URL.",
+      );
+    }
+    const { findings, nodes } = await diagnose(databaseUrl, poolSize);
+    if (output.json) output.document({ findings, nodes });
+    else {
+      output.table(
+        ["", "CHECK", "FOUND", "ADVICE"],
+        findings.map(({ level, check, found, advice }) => [level, check, found, advice ?? ""]),
+      );
+      if (nodes.length > 0) {
+        output.line("");
+        output.table(
+          ["NODE", "VERSION", "SLOTS", "SEEN", "CLOCK"],
+          nodes.map(({ name, version, slots, seenAgoMs, skewMs }) => [name, version, String(slots), `${seenAgoMs} ms ago`, `${skewMs} ms`]),
+        );
+      }
+    }
+    if (findings.some(({ level }) => level === "bad")) process.exitCode = exitCode.failed;
+  });
+}
