@@ -97,4 +97,27 @@ describe("the examples", () => {
     );
     expect(items[0]?.lastError).toMatch(/^the payload is not valid: id: /);
   });
+
+  it("T5, T6, T8, T10: the webhook of a topic subscribes, confirms by itself and gets what its filter lets through", async () => {
+    const { line, child } = start("topic-webhook", ["news"], { PORT: "0" });
+    const said = [await line(), await line()].sort();
+    expect(said).toEqual(["confirming news", expect.stringMatching(/^subscribed [0-9a-f-]{36}$/)]);
+    const { topics } = server.client;
+    const subscription = topics.subscription(said[1]?.split(" ")[1] ?? "");
+    await server.until(
+      () => subscription.info(),
+      ({ state }) => state === "confirmed",
+    );
+    const [filtered, matched] = [
+      await topics.topic("news").publish("not for it", { attributes: { store: "paris" } }),
+      await topics.topic("news").publish("for it", { attributes: { store: "berlin" } }),
+    ];
+    expect(await line()).toBe(`got for it {"store":"berlin"} (${matched.messageId})`);
+    const [verdict] = await topics.explain(filtered.messageId);
+    expect(verdict).toMatchObject({
+      outcome: "filtered_out",
+      filter: { failures: [{ key: "store", expected: ["berlin"], got: "paris" }] },
+    });
+    child.kill("SIGTERM");
+  });
 });
