@@ -294,11 +294,13 @@ export const identityVerbs = {
   /** The first 12 characters of every stored secret, each once: what `Vault.check` wants at start-up. */
   async sealedUnder(tx: Tx): Promise<string[]> {
     const rows = await tx.query(
-      `SELECT DISTINCT substr(secret, 1, 12) AS head FROM subscription
+      `SELECT DISTINCT substr(secret, 1, 12) AS head FROM subscription WHERE secret <> ''
        UNION SELECT DISTINCT substr(previous_secret, 1, 12) FROM subscription WHERE previous_secret IS NOT NULL
        UNION SELECT DISTINCT substr(secret, 1, 12) FROM environment WHERE secret IS NOT NULL
        UNION SELECT DISTINCT substr(next_secret, 1, 12) FROM environment WHERE next_secret IS NOT NULL
-       UNION SELECT DISTINCT substr(secret, 1, 12) FROM topic_subscription WHERE secret IS NOT NULL`,
+       UNION SELECT DISTINCT substr(secret, 1, 12) FROM topic_subscription WHERE secret IS NOT NULL
+       UNION SELECT DISTINCT substr(secret, 1, 12) FROM app WHERE secret IS NOT NULL
+       UNION SELECT DISTINCT substr(previous_secret, 1, 12) FROM app WHERE previous_secret IS NOT NULL`,
     );
     return rows.map((row) => String(row.head));
   },
