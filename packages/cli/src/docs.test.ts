@@ -65,6 +65,7 @@ describe("the documentation", () => {
       ["python/receiver.py", "python"],
       ["python/verify_queue.py", "python"],
       ["python/queue_receiver.py", "python"],
+      ["python/verify_notification.py", "python"],
     ] as const) {
       expect(blocks(guide, language)).toContain(page(`packages/testkit/verifiers/${path}`));
     }
