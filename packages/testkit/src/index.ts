@@ -1,5 +1,6 @@
 /** What the tests share: real PostgreSQL servers, certificates, receivers, a name service, scratch folders and the history checker. */
 export { type Certificates, certificates, type Leaf } from "./certificates.ts";
+export { type MillraceOptions, type MillraceProcess, millrace } from "./faults/millrace-process.ts";
 export {
   ask as askForeignVerifier,
   type ForeignReceiver,
