@@ -164,7 +164,7 @@ export function deliveriesSuite(engine: Engine): void {
       const answers = new Map(statuses.map((status) => [`/s${status}`, status]));
       t.endpoint.answer(({ path }) => ({ status: answers.get(path) ?? 200, headers: { location: "https://hooks.example.com/elsewhere" } }));
       const paths = statuses.map((status) => `s${status}`);
-      const subscriptions = [];
+      const subscriptions: { id: string }[] = [];
       for (const path of paths) subscriptions.push(await t.webhook(topic, path, { retry_policy: { max_attempts: 3 } }));
       t.endpoint.answer(({ path, headers }) => {
         const handshake = headers["x-basaltic-notification-type"] !== "notification";
