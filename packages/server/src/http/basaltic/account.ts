@@ -44,6 +44,7 @@ export const topicResource = (project: ProjectRow, name: string): string => `${p
 export const keyWithin = ({ idempotency }: Call, { project }: Account): IdempotencyKey | null =>
   idempotency === null ? null : { ...idempotency, scope: `${idempotency.scope} in ${project.no}` };
 
+/** The refusal of a topic that is not there, or not for this key. */
 export const topicMissing = (): Fault => new Fault("topic_not_found", "there is no such topic, or the key does not reach it");
 const subscriptionMissing = (): Fault =>
   new Fault("subscription_not_found", "there is no such topic subscription, or the key does not reach it");
