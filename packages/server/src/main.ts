@@ -236,6 +236,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       registry,
       logger,
       ready: () => answers(store),
+      backup: { copy: store.backup, folder: config.data, random },
       links: topicRoom.topicSubscriptions,
       executions: engine.executions,
     });

@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { Executions } from "../workflow/executions.ts";
+import { addBackup, type Backup } from "./backup.ts";
 import { addLinks, type Links } from "./basaltic/links.ts";
 import { addExecutionCalls } from "./execution-calls.ts";
 import type { Handlers } from "./handler.ts";
@@ -39,6 +40,8 @@ export interface AppDeps {
   links?: Links;
   /** What executions of workflows report to; without them there are no such routes. */
   executions?: Executions;
+  /** How the whole database is copied; without it there is no such route. */
+  backup?: Backup;
 }
 
 export interface AppLimits {
@@ -122,7 +125,8 @@ export function createApp(deps: AppDeps): FastifyInstance {
   const links = deps.links === undefined ? [] : addLinks(app, deps.links);
   const { executions, load } = deps;
   const calls = executions === undefined ? [] : addExecutionCalls(app, { executions, load });
-  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app), links, calls].flat();
+  const backup = deps.backup === undefined ? [] : addBackup(app, { ...deps, backup: deps.backup });
+  const extra = [addProbes(app, deps), addOauth(app, deps), addReference(app), links, calls, backup].flat();
   addOperations(app, { ...deps, meter: createMeter(deps.registry) });
 
   const methodsOf = createMethodTable(extra);

@@ -1,7 +1,7 @@
 /** The store's verbs over an open database, in this thread: hot batches and cold verbs, each one transaction. */
 import type { Db, ReadyListener } from "../db/db.ts";
-import { type HotAnswer, type HotBatch, runHot } from "./hot.ts";
 import { holdFences } from "./fence.ts";
+import { type HotAnswer, type HotBatch, runHot } from "./hot.ts";
 import { once } from "./once.ts";
 import type { Fence, IdempotencyKey } from "./types.ts";
 import { coldVerbs } from "./verbs.ts";
@@ -24,6 +24,8 @@ export interface Engine {
   hot(batch: HotBatch): Promise<HotAnswer>;
   cold(call: ColdCall): Promise<ColdAnswer>;
   onReady(listener: ReadyListener): () => void;
+  /** Copies the database to a file while work goes on; only SQLite's can. */
+  backup?(path: string): Promise<void>;
   close(): Promise<void>;
 }
 

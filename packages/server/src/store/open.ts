@@ -43,6 +43,8 @@ export interface StoreOptions {
 export interface OpenStore extends Store {
   /** At most so many sent rows per transaction; `null` lifts the bound. Lowered while deliveries to healthy endpoints fall behind. */
   setSendShare(rows: number | null): void;
+  /** Copies a SQLite database, as it is at the copy's end, to a new file; on PostgreSQL it rejects with `invalid_request`. */
+  backup(path: string): Promise<void>;
 }
 
 const SQLITE_LANES: LaneShape[] = [{ kinds: ["settle", "claim", "send", "other"], width: 1, rows: 2000 }];
@@ -117,6 +119,11 @@ function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, gu
     once: ((key: Parameters<Store["once"]>[0], verb: string, ...args: unknown[]) => cold(verb, args, key)) as Store["once"],
     onReady: engine.onReady,
     setSendShare: batcher.setSendShare,
+    async backup(path) {
+      if (engine.backup === undefined)
+        throw new Fault("invalid_request", "The server runs on PostgreSQL: back that up with its own tools, such as pg_dump.");
+      await engine.backup(path);
+    },
     async close() {
       await batcher.idle();
       await engine.close();

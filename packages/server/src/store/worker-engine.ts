@@ -14,12 +14,20 @@ export async function openWorkerEngine(options: WorkerOptions, clock: Clock): Pr
   const board = createReadyBoard();
   const waiting: { resolve: (answer: Answer) => void; reject: (error: Error) => void }[] = [];
   let ended: Error | null = null;
+  let copied: ((error: Error | null) => void) | null = null;
   const end = (error: Error) => {
     ended ??= error;
+    copied?.(ended);
+    copied = null;
     for (const { reject } of waiting.splice(0)) reject(ended);
   };
   const opened = new Promise<Answer>((resolve, reject) => waiting.push({ resolve, reject }));
   worker.on("message", (answer: Answer) => {
+    if (answer.kind === "copied") {
+      copied?.(answer.error === null ? null : readError(answer.error));
+      copied = null;
+      return;
+    }
     const first = waiting.shift();
     if (answer.kind === "error") first?.reject(readError(answer.error));
     else first?.resolve(answer);
@@ -47,6 +55,15 @@ export async function openWorkerEngine(options: WorkerOptions, clock: Clock): Pr
       return ((await ask({ kind: "cold", call, now: clock.now() })) as Answer & { kind: "cold" }).answer;
     },
     onReady: board.add,
+    async backup(path) {
+      if (copied !== null) throw new Fault("overloaded", "A backup is being made already.", { retryAfterSeconds: 30 });
+      const end = new Promise<void>((resolve, reject) => {
+        copied = (error) => (error === null ? resolve() : reject(error));
+      });
+      end.catch(() => {});
+      await ask({ kind: "backup", path, now: clock.now() });
+      await end;
+    },
     async close() {
       if (ended !== null) return;
       const exit = new Promise<void>((resolve) => worker.once("exit", () => resolve()));

@@ -1,4 +1,4 @@
-/** What main thread and worker say to each other. Every question has one answer, in order. */
+/** What main thread and worker say to each other. Every question has one answer, in order; a copy's end is said besides, when it comes. */
 import { type ErrorCode, Fault, type FaultDetails } from "@millrace/contract";
 import type { ColdAnswer, ColdCall } from "./engine.ts";
 import type { Packed } from "./pack.ts";
@@ -12,12 +12,19 @@ export interface WorkerOptions {
 }
 
 /** `now` is the instant of the transaction. */
-export type Question = { now: number } & ({ kind: "hot"; batch: Packed } | { kind: "cold"; call: ColdCall } | { kind: "close" });
+export type Question = { now: number } & (
+  | { kind: "hot"; batch: Packed }
+  | { kind: "cold"; call: ColdCall }
+  | { kind: "backup"; path: string }
+  | { kind: "close" }
+);
 
 export type Answer = { ready: [queueNo: number, inMs: number][] } & (
   | { kind: "open" }
   | { kind: "hot"; answer: Packed }
   | { kind: "cold"; answer: ColdAnswer }
+  | { kind: "copying" }
+  | { kind: "copied"; error: WireError | null }
   | { kind: "closed" }
   | { kind: "error"; error: WireError }
 );

@@ -1,6 +1,7 @@
 /** The thread that owns the SQLite file: runs questions one after the other and posts each answer after its commit. */
 import { parentPort, workerData } from "node:worker_threads";
 import { openSqlite } from "../db/sqlite.ts";
+import { copyTo } from "./copy.ts";
 import { createEngine } from "./engine.ts";
 import { migrate } from "./migrate.ts";
 import { buffersOf, packAnswer, unpackBatch } from "./pack.ts";
@@ -13,6 +14,8 @@ if (port === null) throw new Error("worker.ts runs as a worker thread.");
 const options = workerData as WorkerOptions;
 let now = Date.now();
 let ready: [number, number][] = [];
+let copy: Promise<void> = Promise.resolve();
+let closing = false;
 
 const reply = (answer: Answer, buffers: ArrayBuffer[] = []) => port.postMessage(answer, buffers);
 const told = () => {
@@ -36,7 +39,15 @@ try {
       } else if (question.kind === "cold") {
         const answer = await engine.cold(question.call);
         reply({ kind: "cold", answer, ready: told() });
+      } else if (question.kind === "backup") {
+        copy = copyTo(db.raw, question.path, () => closing).then(
+          () => reply({ kind: "copied", error: null, ready: [] }),
+          (error: unknown) => reply({ kind: "copied", error: wireError(error), ready: [] }),
+        );
+        reply({ kind: "copying", ready: told() });
       } else {
+        closing = true;
+        await copy;
         await engine.close();
         reply({ kind: "closed", ready: [] });
         port.close();
