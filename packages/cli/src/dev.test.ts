@@ -152,14 +152,17 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     await ask(first, "POST", queues, { name: "orders" });
     await ask(first, "POST", "/dev/clock/advance", { seconds: 7200 });
     await ask(first, "POST", `${queues}/orders/messages`, { messages: [{ body: "one" }] });
-    const [{ expiresAt }] = (await ask(first, "GET", `${queues}/orders/messages`)).body?.messages ?? [{}];
+    const peeked = (await ask(first, "GET", `${queues}/orders/messages`)).body as { messages: { expiresAt: string }[] };
+    const expiresAt = peeked.messages[0]?.expiresAt ?? "";
     // Killed: nothing is left to a shutdown.
     first.process.kill("SIGKILL");
     await first.ended;
     const plain = await startDev([], { cwd: first.cwd });
-    const received = (await ask(plain, "POST", `${queues}/orders/messages/receive`, {})).body?.messages;
-    expect(received).toMatchObject([{ body: "one" }]);
-    expect(Date.parse(received[0].leaseExpiresAt) - Date.now()).toBeGreaterThan(7_200_000);
+    const received = (await ask(plain, "POST", `${queues}/orders/messages/receive`, {})).body as {
+      messages: { body: string; leaseExpiresAt: string }[];
+    };
+    expect(received.messages).toMatchObject([{ body: "one" }]);
+    expect(Date.parse(received.messages[0]?.leaseExpiresAt ?? "") - Date.now()).toBeGreaterThan(7_200_000);
     await plain.stop();
     const second = kept(await startDev(["--virtual-clock"], { cwd: first.cwd }));
     const moved = await ask(second, "POST", "/dev/clock/advance", { ms: Date.parse(expiresAt) - Date.now() - 7_200_000 });

@@ -33,7 +33,7 @@ function filterText({ filter }: Verdict): string {
 function deliveryText({ delivery }: Verdict): string {
   if (delivery === null) return "no record";
   const error = delivery.last_error === null ? "" : `, last error ${delivery.last_error.class}: ${delivery.last_error.message}`;
-  return `${delivery.state} after ${delivery.attempts} attempts${error} (${delivery.id})`;
+  return `${delivery.state} after ${delivery.attempts === 1 ? "1 attempt" : `${delivery.attempts} attempts`}${error} (${delivery.id})`;
 }
 
 function webhookText({ webhook }: Verdict): string {
