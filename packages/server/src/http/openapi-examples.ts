@@ -2,6 +2,7 @@
 import type { OperationName } from "@millrace/contract";
 import { basalticAnswers, basalticBodies } from "./openapi-basaltic.ts";
 import { gigadriveAnswers, gigadriveBodies } from "./openapi-gigadrive.ts";
+import { workflowAnswers, workflowBodies } from "./openapi-workflows.ts";
 
 const at = "2026-10-13T18:00:00.000Z";
 const queueId = "01999f3b-9e8d-7c6b-a5f4-e3d2c1b0a9f8";
@@ -97,6 +98,7 @@ export const bodyExamples: Partial<Record<OperationName, unknown>> = {
   CreateSubscription: { queueId: "orders", target, batchSize: 10, maxConcurrency: 5 },
   UpdateSubscription: { maxConcurrency: 10 },
   ...gigadriveBodies,
+  ...workflowBodies,
   ...basalticBodies,
 };
 
@@ -108,6 +110,22 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
   CreateProject: project,
   ListProjects: { projects: [project], nextCursor: null },
   GetProject: project,
+  ListAudit: {
+    calls: [
+      {
+        at,
+        key: { id: key.id, name: key.name },
+        operation: "DeleteQueue",
+        project: "shop",
+        path: "/v1/organizations/acme/projects/shop/queues/orders",
+        address: "203.0.113.7",
+        status: 409,
+        code: "queue_in_use",
+        requestId: "req_7f3a9c2e",
+      },
+    ],
+    nextCursor: null,
+  },
   CreateKey: { ...key, lastUsedAt: null, secret: `mlr_${"0".repeat(49)}` },
   ListKeys: { keys: [key], nextCursor: null },
   GetKey: key,
@@ -182,5 +200,6 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
     nextCursor: null,
   },
   ...gigadriveAnswers,
+  ...workflowAnswers,
   ...basalticAnswers,
 };

@@ -12,6 +12,7 @@ import {
   operations,
   routes,
   shapes,
+  workflowShapes,
 } from "@millrace/contract";
 import { z } from "zod";
 import { createDocument, type ZodOpenApiOperationObject, type ZodOpenApiPathsObject, type ZodOpenApiResponsesObject } from "zod-openapi";
@@ -55,6 +56,10 @@ const named: Record<string, z.ZodType> = {
   Environment: gigadriveShapes.environmentRecord,
   Topic: basalticShapes.topicRecord,
   TopicSubscription: basalticShapes.subscriptionRecord,
+  App: workflowShapes.app,
+  Workflow: workflowShapes.workflow,
+  Run: workflowShapes.run,
+  Step: workflowShapes.step,
 };
 
 /** What any operation may answer besides its own errors. */
