@@ -56,6 +56,14 @@ export const operations = {
     params: organization,
     answer: none,
   }),
+  ListAudit: operation({
+    summary: "The management calls of the last 30 days that the key reaches, newest first.",
+    permission: "audit.list",
+    errors: atOrganization,
+    params: organization,
+    query: s.paging,
+    answer: s.page("calls", s.auditedCall),
+  }),
   CreateProject: operation({
     summary: "Create a project, with its `production` environment.",
     permission: "projects.create",

@@ -15,6 +15,7 @@ export const routes = {
   ListOrganizations: { method: "GET", path: "/v1/organizations" },
   GetOrganization: { method: "GET", path: "/v1/organizations/{organizationId}" },
   DeleteOrganization: { method: "DELETE", path: "/v1/organizations/{organizationId}" },
+  ListAudit: { method: "GET", path: "/v1/organizations/{organizationId}/audit" },
   CreateProject: { method: "POST", path: "/v1/organizations/{organizationId}/projects" },
   ListProjects: { method: "GET", path: "/v1/organizations/{organizationId}/projects" },
   GetProject: { method: "GET", path: project },

@@ -269,6 +269,20 @@ export const statement = z.strictObject({
   on: z.array(z.string().min(1).max(300)).min(1).max(50),
 });
 export const organization = z.object({ id: z.string(), name: z.string(), createdAt: time });
+/** A7. Who (`key`), what (`operation` and `path`), from where (`address`), and what came of it. */
+export const auditedCall = z.object({
+  at: time,
+  key: z.object({ id: z.string(), name: z.string() }),
+  operation: z.string(),
+  /** The name of the project that the call was about; `null`: the organization itself. */
+  project: z.string().nullable(),
+  path: z.string(),
+  address: z.string(),
+  status: z.int(),
+  /** Of the error it was refused with; `null` where it was not. */
+  code: z.string().nullable(),
+  requestId: z.string(),
+});
 export const project = z.object({ id: z.string(), organizationId: z.string(), name: z.string(), createdAt: time });
 export const createKey = z.strictObject({
   name: z.string().min(1).max(128).refine(withoutNul, "without U+0000"),

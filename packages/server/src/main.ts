@@ -24,6 +24,7 @@ import { createPressure } from "./delivery/pressure.ts";
 import { createDeployments } from "./deployment/deployment.ts";
 import { createEnvironments } from "./deployment/environment.ts";
 import { createApp } from "./http/app.ts";
+import { auditHandlers } from "./http/audit.ts";
 import { basalticHandlers } from "./http/basaltic/handlers.ts";
 import { closeApp } from "./http/close.ts";
 import { addDevClock } from "./http/dev-clock.ts";
@@ -35,6 +36,7 @@ import type { Handlers } from "./http/handler.ts";
 import { identityHandlers } from "./http/identity.ts";
 import { createLoad } from "./http/load.ts";
 import { workflowHandlers } from "./http/workflows/handlers.ts";
+import { auditChore, createAudit } from "./identity/audit.ts";
 import { createAuthenticator } from "./identity/authenticate.ts";
 import { ensureInstallation } from "./identity/installation.ts";
 import { createAccess } from "./identity/resolve.ts";
@@ -137,7 +139,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     });
     const housekeeping = createHousekeeping({
       clock,
-      chores: [...room.chores, ...topicRoom.chores, ...deliveryRoom.chores, scheduleChore(store), ...workflowChores(store)],
+      chores: [
+        ...room.chores,
+        ...topicRoom.chores,
+        ...deliveryRoom.chores,
+        scheduleChore(store),
+        ...workflowChores(store),
+        auditChore(store),
+      ],
       failed: (chore, error) => logger.error({ err: error, chore }, "a chore failed and will be tried again"),
       duties: createDuties({ store, ownership }),
     });
@@ -210,7 +219,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       given: options.install.key.text,
     });
     const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
+    const audit = createAudit({ store, failed: (err, calls) => logger.error({ err, calls }, "management calls could not be kept") });
     const handlers: Handlers = {
+      ...auditHandlers({ access, audit }),
       ...identityHandlers({ access, tenancy }),
       ...queueHandlers({ access, ...room }),
       ...messageHandlers({ access, ...room }),
@@ -234,6 +245,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       clock,
       load,
       registry,
+      audit,
       logger,
       ready: () => answers(store),
       backup: { copy: store.backup, folder: config.data, random },

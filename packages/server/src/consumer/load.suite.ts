@@ -1,6 +1,7 @@
 /** What a push consumer does while messages keep coming, on either engine: `loadSuite` is run by the tests beside it. */
 import type { ReceivedRequest } from "@millrace/testkit";
 import { afterEach, describe, expect, it } from "vitest";
+import { ownsEverything } from "../cluster/ownership.ts";
 import type { DeliveryRequest } from "../delivery/types.ts";
 import type { Engine } from "../queue/world.suite.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
@@ -125,6 +126,7 @@ export function loadSuite(engine: Engine): void {
         {
           store,
           clock: world.clock,
+          ownership: ownsEverything,
           attempt: async (request) => {
             requests.push(request);
             return { kind: "answer", status: 204, headers: {}, body: new Uint8Array(), durationMs: 1, truncated: false };

@@ -7,6 +7,7 @@ import { Fault } from "@millrace/contract";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import type { Clock } from "../clock.ts";
+import type { Audit } from "../identity/audit.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { Executions } from "../workflow/executions.ts";
@@ -36,6 +37,8 @@ export interface AppDeps {
   /** Whether the store answers: for `/readyz`. Must not hang. */
   ready: () => Promise<boolean>;
   limits?: Partial<AppLimits>;
+  /** Keeps management calls; without it none are kept. */
+  audit?: Audit;
   /** Where the links of notifications lead; without them there are no such routes. */
   links?: Links;
   /** What executions of workflows report to; without them there are no such routes. */

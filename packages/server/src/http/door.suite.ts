@@ -18,6 +18,7 @@ import { createPressure } from "../delivery/pressure.ts";
 import type { Attempt } from "../delivery/types.ts";
 import { createDeployments } from "../deployment/deployment.ts";
 import { createEnvironments } from "../deployment/environment.ts";
+import { createAudit } from "../identity/audit.ts";
 import { createAuthenticator } from "../identity/authenticate.ts";
 import { ensureInstallation } from "../identity/installation.ts";
 import { createAccess } from "../identity/resolve.ts";
@@ -36,6 +37,7 @@ import { createApps } from "../workflow/app.ts";
 import { createWorkflowEngine } from "../workflow/engine.ts";
 import { createRuns } from "../workflow/run.ts";
 import { type AppLimits, createApp } from "./app.ts";
+import { auditHandlers } from "./audit.ts";
 import { basalticHandlers } from "./basaltic/handlers.ts";
 import { messageHandlers } from "./ezgh/messages.ts";
 import { queueHandlers } from "./ezgh/queues.ts";
@@ -206,7 +208,9 @@ export async function openDoor(
   const apps = createApps({ store, vault, policy, engine: workflowEngine, report: (err) => logged.push({ err }), onDelete: () => {} });
   const runs = createRuns({ store });
   const deps = { access, ...room };
+  const audit = createAudit({ store: opened, failed: (err) => logged.push({ err }) });
   const real: Handlers = {
+    ...auditHandlers({ access, audit }),
     ...identityHandlers({ access, tenancy }),
     ...queueHandlers(deps),
     ...messageHandlers(deps),
@@ -228,6 +232,7 @@ export async function openDoor(
     clock,
     load: options.load ?? createLoad({ memoryCapBytes: 4 * 1024 ** 3, maxLoopDelayMs: 60_000 }),
     registry: new Registry(),
+    audit,
     logger: { error: (fields) => logged.push(fields) },
     ready: options.ready ?? (async () => true),
     limits: options.limits,

@@ -5,9 +5,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Fault, type Operation, type OperationName, operations, routes } from "@millrace/contract";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Audit } from "../identity/audit.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
 import type { Caller } from "../identity/caller.ts";
 import { serializerOf } from "./answers.ts";
+import { auditOf } from "./audit.ts";
 import { HttpCall } from "./call.ts";
 import type { Call, Handlers } from "./handler.ts";
 import { readIdempotencyKey } from "./idempotency.ts";
@@ -56,6 +58,8 @@ export interface OperationDeps {
   load: Load;
   meter: Meter;
   logger: Logger;
+  /** Keeps management calls; without it none are kept. */
+  audit?: Audit;
 }
 
 /** Adds the operations that have a handler. The body parser of `app` must hand over bytes. */
@@ -73,6 +77,7 @@ function addOperation(app: FastifyInstance, deps: OperationDeps, name: Operation
   const takesBody = operation.body.def.type !== "undefined";
   const hasQuery = Object.keys((operation.query as { shape?: object }).shape ?? {}).length > 0;
   const serialize = serializerOf(name);
+  const audited = auditOf(deps.audit, name, operation.status);
   const undoFailed = (error: unknown): void => logger.error({ err: error }, "taking back an undelivered answer failed");
 
   const onRequest = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
@@ -111,26 +116,31 @@ function addOperation(app: FastifyInstance, deps: OperationDeps, name: Operation
     return takesBody ? validate(operation.body, body, "body") : withoutBody(body);
   };
 
+  const answerOf = (request: FastifyRequest, raw: ServerResponse, caller: Caller): Promise<unknown> => {
+    const bytes = request.body instanceof Uint8Array ? request.body : NO_BYTES;
+    const { headers } = request;
+    const given = input(request, bytes);
+    const idempotency =
+      operation.idempotent && headers["idempotency-key"] !== undefined
+        ? readIdempotencyKey(headers["idempotency-key"], name, filledPath(path, request.params as Record<string, string>), bytes)
+        : null;
+    const traceparent = typeof headers.traceparent === "string" && TRACEPARENT.test(headers.traceparent) ? headers.traceparent : undefined;
+    return handler(new HttpCall({ caller, requestId: request.id, idempotency, traceparent }, raw, undoFailed), given);
+  };
+
   app.route({
     method,
     url: routerPath(path),
     bodyLimit: operation.bodyLimit,
     onRequest,
     handler: async (request, reply) => {
-      const raw = reply.raw as Tracked;
-      const state = raw.millrace;
+      const { id: requestId, raw } = request;
+      const { millrace: state } = reply.raw as Tracked;
       if (state === undefined) throw new Error("a request was not let in");
-      const bytes = request.body instanceof Uint8Array ? request.body : NO_BYTES;
-      const { headers } = request;
-      const given = input(request, bytes);
-      const idempotency =
-        operation.idempotent && headers["idempotency-key"] !== undefined
-          ? readIdempotencyKey(headers["idempotency-key"], name, filledPath(path, request.params as Record<string, string>), bytes)
-          : null;
-      const traceparent =
-        typeof headers.traceparent === "string" && TRACEPARENT.test(headers.traceparent) ? headers.traceparent : undefined;
-      const call = new HttpCall({ caller: state.caller, requestId: request.id, idempotency, traceparent }, raw, undoFailed);
-      const answer = await handler(call, given);
+      const params = request.params as Record<string, string>;
+      const answer = await (audited === undefined
+        ? answerOf(request, reply.raw, state.caller)
+        : audited({ caller: state.caller, requestId, params, raw }, async () => answerOf(request, reply.raw, state.caller)));
       reply.code(operation.status);
       if (operation.status === 204) return reply.send();
       return reply.type("application/json; charset=utf-8").send(serialize(answer));

@@ -62,3 +62,9 @@ export function problemOf(error: unknown, requestId: string, logger: Logger, lim
     body: { error: { code, message, requestId, ...(details === undefined ? {} : { details }) } },
   };
 }
+
+/** The status and code that anything thrown is answered with. */
+export function outcomeOf(error: unknown): { status: number; code: ErrorCode } {
+  const fault = error instanceof Fault ? error : frameworkFault(error, undefined);
+  return fault === null ? { status: errorStatus.internal, code: "internal" } : { status: fault.status, code: fault.code };
+}

@@ -9,9 +9,11 @@ const KEPT_MS = 30 * 86_400_000;
 const CHUNK = 50;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** A call as it is kept; `at` in milliseconds since 1970, `code` of the error it was refused with. */
+/** A call as it is kept; `at` in milliseconds since 1970, `code` of the error it was refused with, `null` where it was not. */
 export interface AuditRow {
   no: number;
+  /** The name of the project it was about; `null`: the organization itself. */
+  project: string | null;
   at: number;
   keyId: string;
   keyName: string;
@@ -23,53 +25,72 @@ export interface AuditRow {
   requestId: string;
 }
 
-/** A call to keep. `about` is what it named, by id or name; `projectNo` is its key's project (`null`: the installation's key). */
-export interface AuditedCall extends Omit<AuditRow, "no" | "at"> {
-  about: { organization: string } | { project: string } | null;
+/** A call to keep. What it named, by id or name, where it named any; `projectNo` is its key's project (`null`: the installation's key). */
+export interface AuditedCall extends Omit<AuditRow, "no" | "at" | "project"> {
+  about: { organization: string | null; project: string | null };
   projectNo: number | null;
 }
 
-/** The organization that a call was about, as far as it exists and is one alone. */
-async function namedBy(tx: Tx, { about }: AuditedCall): Promise<number | null> {
-  if (about === null) return null;
-  const reference = "organization" in about ? about.organization : about.project;
-  const column = UUID.test(reference) ? "id" : "name";
-  const rows =
-    "organization" in about
-      ? await tx.query<{ no: number }>(`SELECT no FROM organization WHERE ${column} = :reference`, { reference })
-      : await tx.query<{ no: number }>(`SELECT organization_no AS no FROM project WHERE ${column} = :reference LIMIT 2`, { reference });
-  return rows.length === 1 ? (rows[0]?.no ?? null) : null;
+interface Place {
+  organizationNo: number;
+  project: string | null;
 }
 
-/** The organization of the key; the installation's first for a key that belongs to none. */
-async function ownOf(tx: Tx, { projectNo }: AuditedCall): Promise<number | null> {
+const columnOf = (reference: string): "id" | "name" => (UUID.test(reference) ? "id" : "name");
+
+/** What a call named, as far as it exists and is one alone. */
+async function namedBy(tx: Tx, { organization, project }: AuditedCall["about"]): Promise<Place | null> {
+  let within: number | null = null;
+  if (organization !== null) {
+    const [row] = await tx.query<{ no: number }>(`SELECT no FROM organization WHERE ${columnOf(organization)} = :organization`, {
+      organization,
+    });
+    if (row === undefined) return null;
+    within = row.no;
+  }
+  if (project === null) return within === null ? null : { organizationNo: within, project: null };
+  const rows = await tx.query<{ organization_no: number; name: string }>(
+    `SELECT organization_no, name FROM project WHERE ${columnOf(project)} = :project${within === null ? "" : " AND organization_no = :within"}
+     LIMIT 2`,
+    { project, ...(within === null ? {} : { within }) },
+  );
+  const [row] = rows;
+  if (row !== undefined && rows.length === 1) return { organizationNo: row.organization_no, project: row.name };
+  return within === null ? null : { organizationNo: within, project: null };
+}
+
+/** The project of the key; the installation's first organization for a key that belongs to none. */
+async function ownOf(tx: Tx, projectNo: number | null): Promise<Place | null> {
   const [row] =
     projectNo === null
-      ? await tx.query<{ no: number | null }>("SELECT min(no) AS no FROM organization")
-      : await tx.query<{ no: number }>("SELECT organization_no AS no FROM project WHERE no = :projectNo", { projectNo });
-  return row?.no ?? null;
+      ? await tx.query<{ no: number | null; name: null }>("SELECT min(no) AS no, NULL AS name FROM organization")
+      : await tx.query<{ no: number; name: string }>("SELECT organization_no AS no, name FROM project WHERE no = :projectNo", {
+          projectNo,
+        });
+  return row === undefined || row.no === null ? null : { organizationNo: row.no, project: row.name };
 }
 
 /** Keeps calls in their order; one whose key belongs to nothing any more is not kept. */
 async function addAudit(tx: Tx, calls: readonly AuditedCall[]): Promise<void> {
-  const kept: { call: AuditedCall; organizationNo: number }[] = [];
+  const kept: { call: AuditedCall; place: Place }[] = [];
   for (const call of calls) {
-    const organizationNo = (await namedBy(tx, call)) ?? (await ownOf(tx, call));
-    if (organizationNo !== null) kept.push({ call, organizationNo });
+    const place = (await namedBy(tx, call.about)) ?? (await ownOf(tx, call.projectNo));
+    if (place !== null) kept.push({ call, place });
   }
   const numbers = await tx.sequence(kept.length);
   for (let from = 0; from < kept.length; from += CHUNK) {
     const params: Record<string, Value> = { at: tx.now };
-    const tuples = kept.slice(from, from + CHUNK).map(({ call, organizationNo }, i) => {
+    const tuples = kept.slice(from, from + CHUNK).map(({ call, place }, i) => {
       const { keyId, keyName, operation, path, address, status, code, requestId } = call;
       const no = numbers[from + i] ?? null;
-      const values = { no, organizationNo, keyId, keyName, operation, path, address, status, code, requestId };
+      const values = { no, ...place, keyId, keyName, operation, path, address, status, code, requestId };
       for (const [name, value] of Object.entries(values)) params[`${name}${i}`] = value;
-      const [first, second, ...rest] = Object.keys(values).map((name) => `:${name}${i}`);
-      return `(${[first, second, ":at", ...rest].join(", ")})`;
+      return `(:at, ${Object.keys(values)
+        .map((name) => `:${name}${i}`)
+        .join(", ")})`;
     });
     await tx.query(
-      `INSERT INTO audit (no, organization_no, at, key_id, key_name, operation, path, address, status, code, request_id)
+      `INSERT INTO audit (at, no, organization_no, project, key_id, key_name, operation, path, address, status, code, request_id)
        VALUES ${tuples.join(", ")}`,
       params,
     );
@@ -83,7 +104,7 @@ async function listAudit(
   { before, limit }: { before: number | null; limit: number },
 ): Promise<{ calls: AuditRow[]; next: number | null }> {
   const calls = await tx.query<AuditRow>(
-    `SELECT no, at, key_id AS "keyId", key_name AS "keyName", operation, path, address, status, code, request_id AS "requestId" FROM audit
+    `SELECT no, project, at, key_id AS "keyId", key_name AS "keyName", operation, path, address, status, code, request_id AS "requestId" FROM audit
      WHERE organization_no = :organizationNo${before === null ? "" : " AND no < :before"} ORDER BY organization_no DESC, no DESC LIMIT :limit`,
     { organizationNo, limit, ...(before === null ? {} : { before }) },
   );

@@ -1,0 +1,3 @@
+import { auditSuite } from "./audit.suite.ts";
+
+auditSuite("sqlite");
