@@ -28,14 +28,14 @@ module.exports = {
     ),
     forbid(
       "nouns-below-http",
-      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|identity|delivery|store|db)/",
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|delivery|store|db)/",
       room("http"),
       "imports point down",
     ),
     forbid(
       "store-below-nouns",
       "^packages/server/src/(store|db)/",
-      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|identity|delivery)/(?!caller\\.ts)",
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|delivery)/(?!caller\\.ts)",
       "imports point down",
     ),
     forbid("db-below-store", room("db"), room("store"), "the port knows no verbs"),
@@ -50,7 +50,7 @@ module.exports = {
       name: "nouns-never-touch-db",
       severity: "error",
       from: {
-        path: "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|identity|delivery|http)/",
+        path: "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|delivery|http)/",
         pathNot: "\\.(test|suite)\\.ts$",
       },
       to: { path: room("db") },

@@ -11,8 +11,8 @@ import { afterEach, expect, it } from "vitest";
 import type { PushHandler } from "../handler.ts";
 import { QueuesClient, serve, toNodeHandler, type WorkflowMessage, workflow } from "./index.ts";
 
-const ORDERS = 40;
-const KILLS = 4;
+const ORDERS = 24;
+const KILLS = 3;
 
 const closers: (() => Promise<unknown> | unknown)[] = [];
 afterEach(async () => {

@@ -19,6 +19,8 @@ import type { WorkflowRow } from "../store/workflow.ts";
 import { checkMode, MAX_CONCURRENCY } from "./rules.ts";
 import { type WireApp, wireApp } from "./wire.ts";
 
+export type { AppRow };
+
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 /** `notifications` as given, and the queue that it names. `null` turns them off. */

@@ -9,6 +9,8 @@ import type { IdempotencyKey } from "../store/types.ts";
 import { payloadBytes, payloadOf } from "./rules.ts";
 import { type WireRun, type WireStep, wireRun, wireStep } from "./wire.ts";
 
+export type { RunRow };
+
 /** How many runs one page of a list reads at once, and how many it may walk over to find those in the key's reach. */
 const STRIDE = 200;
 const WALK = 2_000;

@@ -5,10 +5,8 @@
 import { Fault } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
-import type { AppRow } from "../../store/app.ts";
-import type { RunRow } from "../../store/run-rows.ts";
-import type { Apps } from "../../workflow/app.ts";
-import type { Runs } from "../../workflow/run.ts";
+import type { AppRow, Apps } from "../../workflow/app.ts";
+import type { RunRow, Runs } from "../../workflow/run.ts";
 
 /** The references of a path. */
 export interface AppParams {

@@ -1,7 +1,7 @@
 /** Handlers of runs: look up and authorize on the run's workflow, then the verb. */
 import type { Access } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
-import type { AppRow } from "../../store/app.ts";
+import type { AppRow } from "../../workflow/app.ts";
 import type { Reaches, Runs } from "../../workflow/run.ts";
 import { wireRun } from "../../workflow/wire.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
