@@ -14,11 +14,12 @@ import * as backlog from "./figures/5-backlog.mjs";
 import * as idle from "./figures/6-idle.mjs";
 import * as latency from "./figures/8-latency.mjs";
 import * as fifo from "./figures/9-fifo.mjs";
+import * as topics from "./figures/10-topics.mjs";
 import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
-const figures = [single, tens, push, backlog, idle, latency, fifo];
+const figures = [single, tens, push, backlog, idle, latency, fifo, topics];
 const { values: options } = parseArgs({
   options: {
     only: { type: "string" },

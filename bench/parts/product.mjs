@@ -71,17 +71,18 @@ export async function startProduct({ postgres = null, profileDir = null }) {
       return running.child.pid;
     },
     get headers() {
-      return { authorization: `Bearer ${apiKey}` };
+      return { authorization: `Bearer ${apiKey}`, "x-account-id": "default" };
     },
     base: "/v1/organizations/default/projects/default",
     cpuMs: () => cpuMs(running.child.pid),
     rssBytes: () => rssBytes(running.child.pid),
-    /** One API call; throws with the answer when it is not a 2xx. Waits out 429 and 503. */
+    /** One API call, under the project unless the path is whole; throws with the answer when it is not a 2xx. Waits out 429 and 503. */
     async api(method, path, body = null) {
       for (let tries = 0; ; tries += 1) {
         const connection = idle.pop() ?? new Connection(product.port);
         const text = body === null ? null : JSON.stringify(body);
-        const bytes = requestBytes(method, `${product.base}${path}`, `127.0.0.1:${product.port}`, product.headers, text);
+        const whole = path.startsWith("/v1/") ? path : `${product.base}${path}`;
+        const bytes = requestBytes(method, whole, `127.0.0.1:${product.port}`, product.headers, text);
         const answer = await connection.ask(bytes);
         if (answer.status !== 0) idle.push(connection);
         if (answer.status >= 200 && answer.status < 300) return answer.body === "" ? null : JSON.parse(answer.body);

@@ -21,6 +21,12 @@ let watch = null;
 function learn(text) {
   sample = text;
   const parsed = JSON.parse(text);
+  // A notification is a message as a whole.
+  if (parsed.messages === undefined) {
+    perMessage = text.length;
+    envelope = 0;
+    return;
+  }
   perMessage = JSON.stringify(parsed.messages[0]).length + 1;
   envelope = text.length - parsed.messages.length * perMessage;
 }
