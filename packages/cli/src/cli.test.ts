@@ -168,6 +168,20 @@ describe("millrace queues subscriptions", { timeout: 120_000 }, () => {
   });
 });
 
+describe("millrace audit", { timeout: 120_000 }, () => {
+  it("A7, A17: lists who did what with which outcome, newest first", async () => {
+    await millrace(["queues", "create", "audited"]);
+    await millrace(["queues", "create", "audited"]);
+    const { calls } = await json<{ calls: { operation: string; status: number; code: string | null }[] }>(["audit", "--limit", "2"]);
+    expect(calls).toMatchObject([
+      { operation: "CreateQueue", status: 409, code: "queue_exists" },
+      { operation: "CreateQueue", status: 201, code: null },
+    ]);
+    const { stdout } = await millrace(["audit", "--limit", "1"]);
+    expect(stdout).toMatch(/^AT\tKEY\tFROM\tOPERATION\tOUTCOME\tPATH\n\S+Z\tdev\t127\.0\.0\.1\tCreateQueue\tqueue_exists\t\/v1\//);
+  });
+});
+
 describe("millrace keys", { timeout: 120_000 }, () => {
   it("A5, A17: a key is printed once, works, is listed without its secret, and stops working when deleted by name", async () => {
     const made = await json<{ secret: string }>(["keys", "create", "sender", "--allow", "queues.queues.list", "--expires", "1d"]);

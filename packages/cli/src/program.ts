@@ -1,6 +1,7 @@
 /** The tree of commands, and how a run of it ends: every error becomes one or two lines on standard error and an exit code. */
 import { Command, CommanderError } from "commander";
 import { appCommands } from "./commands/apps.ts";
+import { auditCommand } from "./commands/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { deliveryCommands } from "./commands/deliveries.ts";
 import { deploymentCommands } from "./commands/deployments.ts";
@@ -81,6 +82,7 @@ export async function createProgram(argv: readonly string[] = []): Promise<Comma
   runCommands(workflows);
   listenCommand(program);
   keyCommands(program);
+  auditCommand(program);
   backupCommand(program);
   neverExit(program);
   return program;
