@@ -74,8 +74,14 @@ function owner(): Owner {
   throw new Error("PostgreSQL cannot run as root, and this system has neither a user `postgres` nor `nobody`.");
 }
 
-/** Starts a server of the caller's own, which it may crash and restart. Tests that only need a database share one: `postgres()`. */
-export async function startPostgres(settings: Record<string, string> = {}): Promise<PostgresServer> {
+/**
+ * Starts a server of the caller's own, which it may crash and restart. Tests that only need a database share one: `postgres()`. With
+ * `standbyOf` it follows that server until it is promoted (`SELECT pg_promote()`).
+ */
+export async function startPostgres(
+  settings: Record<string, string> = {},
+  { standbyOf }: { standbyOf?: PostgresServer } = {},
+): Promise<PostgresServer> {
   const found = findPostgres();
   if (found === null) throw new Error("No PostgreSQL: install Debian's `postgresql` or run `npm ci` for the embedded one.");
   const user = owner();
@@ -90,12 +96,11 @@ export async function startPostgres(settings: Record<string, string> = {}): Prom
   }
   const data = join(home, "data");
   const env = { PATH: process.env.PATH ?? "", LC_ALL: "C", TZ: "UTC" };
-  execFileSync(join(bin, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"], {
-    ...user,
-    env,
-    cwd: home,
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  const [maker, ...how] =
+    standbyOf === undefined
+      ? ["initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"]
+      : ["pg_basebackup", "-d", standbyOf.url, "-R", "-X", "stream", "-c", "fast", "--no-sync"];
+  execFileSync(join(bin, maker as string), ["-D", data, ...how], { ...user, env, cwd: home, stdio: ["ignore", "ignore", "inherit"] });
   const port = await freePort();
   const all: Record<string, string> = {
     listen_addresses: "127.0.0.1",
@@ -124,7 +129,7 @@ export async function startPostgres(settings: Record<string, string> = {}): Prom
     await new Promise<void>((resolve, reject) => {
       child.stderr.on("data", (chunk: Buffer) => {
         log = (log + chunk.toString()).slice(-4000);
-        if (log.includes("ready to accept connections")) resolve();
+        if (/ready to accept (read-only )?connections/.test(log)) resolve();
       });
       child.once("error", reject);
       child.once("exit", (code) => reject(new Error(`PostgreSQL ended with ${code}:\n${log}`)));

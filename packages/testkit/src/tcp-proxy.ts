@@ -24,6 +24,8 @@ export interface TcpProxy {
   cutAfterBytes(bytes: number): Promise<void>;
   /** Cuts the next connection on which the target says `text`, before that reaches the client. Resolves once it is cut. */
   cutBefore(text: string): Promise<void>;
+  /** Leads new connections elsewhere, and cuts those that are open. */
+  lead(target: number | string): void;
   /** Ends delays, black holes and refusals. What a black hole swallowed is lost: its connections are cut. */
   heal(): void;
   close(): Promise<void>;
@@ -44,7 +46,8 @@ type Trap = { resolve: () => void } & ({ kind: "bytes"; bytes: number } | { kind
 
 /** Starts a proxy before a port on this machine, or the port of a URL. */
 export async function tcpProxy(target: number | string): Promise<TcpProxy> {
-  const targetPort = typeof target === "number" ? target : Number(new URL(target).port);
+  const portOf = (where: number | string): number => (typeof where === "number" ? where : Number(new URL(where).port));
+  let targetPort = portOf(target);
   const lines = new Set<Line>();
   const traps = new Set<Trap>();
   let delayMs = 0;
@@ -130,6 +133,10 @@ export async function tcpProxy(target: number | string): Promise<TcpProxy> {
         traps.add({ kind: "bytes", bytes, resolve });
       }),
     cutBefore: (text) => new Promise((resolve) => traps.add({ kind: "text", text: Buffer.from(text), resolve })),
+    lead(where) {
+      targetPort = portOf(where);
+      cut();
+    },
     heal() {
       delayMs = 0;
       refuses = false;
