@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { placeConsumer } from "./consumer.ts";
+import { inList } from "./in-list.ts";
 import { laneChanged } from "./lane-change.ts";
 import { kept } from "./once.ts";
 import { lockProject } from "./project-lock.ts";
@@ -183,25 +184,37 @@ async function deleteQueue(tx: Tx, no: number): Promise<void> {
   await forgetQueue(tx, no);
 }
 
-/** Removes up to 1,000 messages and as many remembered sends of a deleted queue; answers whether there may be more right now. */
+/** Removes up to 1,000 messages and as many remembered sends of deleted queues; answers whether there may be more right now. */
 async function removeDeleted(tx: Tx): Promise<boolean> {
-  // Removals that have nothing left to do wait among the others: they must not stand before those that have.
-  const [removal] = await tx.query<{ queue_no: number }>(
+  // Removals that have nothing left to do wait among the others: they must not stand before those that have. Many go at once: a
+  // topic's end leaves a queue for each of its subscriptions, with a message or none in it.
+  const removals = await tx.query<{ queue_no: number }>(
     `SELECT r.queue_no FROM queue_removal AS r WHERE EXISTS (SELECT 1 FROM message AS m WHERE m.queue_no = r.queue_no)
-       OR EXISTS (SELECT 1 FROM dedup AS d WHERE d.queue_no = r.queue_no) LIMIT 1`,
+       OR EXISTS (SELECT 1 FROM dedup AS d WHERE d.queue_no = r.queue_no) LIMIT :rows`,
+    { rows: REMOVAL_ROWS },
   );
-  if (removal === undefined) {
+  if (removals.length === 0) {
     await tx.query("DELETE FROM tally WHERE queue_no IN (SELECT queue_no FROM queue_removal)");
     await tx.query("DELETE FROM queue_removal WHERE removed_at <= :until", { until: tx.now - REMOVAL_MS });
     return false;
   }
-  const { queue_no: no } = removal;
-  const seqs = await tx.query("SELECT seq FROM message WHERE queue_no = :no ORDER BY seq LIMIT :rows", { no, rows: REMOVAL_ROWS });
-  const last = seqs.at(-1)?.seq;
-  if (last !== undefined) await tx.query("DELETE FROM message WHERE queue_no = :no AND seq <= :last", { no, last });
-  const keys = await tx.query("SELECT key FROM dedup WHERE queue_no = :no ORDER BY key LIMIT :rows", { no, rows: REMOVAL_ROWS });
-  const end = keys.at(-1)?.key;
-  if (end !== undefined) await tx.query("DELETE FROM dedup WHERE queue_no = :no AND key <= :end", { no, end });
+  const queues = inList(
+    "no",
+    removals.map((removal) => removal.queue_no),
+  );
+  const params = { ...queues.params, rows: REMOVAL_ROWS };
+  const found = await tx.query<{ seq: number }>(`SELECT seq FROM message WHERE queue_no IN (${queues.text}) LIMIT :rows`, params);
+  if (found.length > 0) {
+    const messages = inList(
+      "seq",
+      found.map(({ seq }) => seq),
+    );
+    await tx.query(`DELETE FROM message WHERE seq IN (${messages.text})`, messages.params);
+  }
+  await tx.query(
+    `DELETE FROM dedup WHERE (queue_no, key) IN (SELECT queue_no, key FROM dedup WHERE queue_no IN (${queues.text}) LIMIT :rows)`,
+    params,
+  );
   return true;
 }
 
