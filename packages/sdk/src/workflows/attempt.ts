@@ -48,23 +48,20 @@ const maxResultBytes = 262_144;
 /** The outcome of `work`, or a rejection once `seconds` have passed. */
 async function inTime({ id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
   const over = new AbortController();
-  const stop = (): void => over.abort(bench.signal.reason);
-  bench.signal.addEventListener("abort", stop, { once: true });
-  if (bench.signal.aborted) stop();
+  const context: StepContext = { stepId: id, attempt, signal: AbortSignal.any([bench.signal, over.signal]) };
+  const result = (async () => work(context))();
+  if (timeoutSeconds === undefined) return result;
   const settled = new AbortController();
+  const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
+    if (settled.signal.aborted) return result;
+    const error = new StepTimeoutError(id, timeoutSeconds);
+    over.abort(error);
+    throw error;
+  });
   try {
-    const result = (async () => work({ stepId: id, attempt, signal: over.signal }))();
-    if (timeoutSeconds === undefined) return await result;
-    const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
-      if (settled.signal.aborted) return undefined;
-      const error = new StepTimeoutError(id, timeoutSeconds);
-      over.abort(error);
-      throw error;
-    });
-    return await Promise.race([result, late.then(() => result)]);
+    return await Promise.race([result, late]);
   } finally {
     settled.abort();
-    bench.signal.removeEventListener("abort", stop);
   }
 }
 

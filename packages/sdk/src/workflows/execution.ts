@@ -126,7 +126,7 @@ export async function execute(
     if (known !== undefined && known.type !== type) {
       end(blocked("nondeterminism", `the journal has ${named(known)} where the code has ${named({ id, type })}`));
     }
-    const promise = new Promise<unknown>((resolve, reject) => {
+    return new Promise<unknown>((resolve, reject) => {
       if (over !== undefined) return;
       journal.reach(id);
       const pauseMs = (known?.retryAt ?? 0) - opening.now;
@@ -135,9 +135,6 @@ export async function execute(
       if (known === undefined || known.status === "pending" || known.status === "retrying") fresh.push(step);
       poke();
     });
-    // A step that nobody awaits must not take the process with it.
-    promise.catch(() => {});
-    return promise;
   };
 
   /** Tells the code how a step ended. */
@@ -168,10 +165,13 @@ export async function execute(
     }
   };
 
+  /** Waits as long as the execution lasts. Each with a signal of its own: there may be many listeners. */
+  const waitHere = (ms: number): Promise<void> => host.wait(ms, AbortSignal.any([done.signal]));
+
   /** While other steps keep the execution alive, a sleep that is over is asked for. */
   const askWhenDue = (id: string, ms: number): void => {
     if (!Number.isFinite(ms)) return;
-    void host.wait(Math.max(0, ms), done.signal).then(() => {
+    void waitHere(Math.max(0, ms)).then(() => {
       const step = open.get(id);
       if (over === undefined && active > 0 && step?.plan.kind === "pending" && !done.signal.aborted) void record([step.plan.record]);
     });
@@ -197,7 +197,7 @@ export async function execute(
     const near = step.pauseMs <= host.lingerMs;
     pauses += 1;
     if (near) lingering += 1;
-    void host.wait(step.pauseMs, done.signal).then(() => {
+    void waitHere(step.pauseMs).then(() => {
       pauses -= 1;
       if (near) lingering -= 1;
       step.pauseMs = 0;

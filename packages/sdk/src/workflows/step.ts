@@ -137,6 +137,20 @@ async function sendOnce(
   }
 }
 
+/** The same steps, none of which takes the process with it when it fails and nobody awaits it. */
+function unheard(step: Step): Step {
+  const methods = Object.entries(step) as [string, (...given: unknown[]) => Promise<unknown>][];
+  const quiet = methods.map(([name, method]) => [
+    name,
+    (...given: unknown[]) => {
+      const outcome = method(...given);
+      outcome.catch(() => {});
+      return outcome;
+    },
+  ]);
+  return Object.fromEntries(quiet) as Step;
+}
+
 /** Makes the steps of one execution. */
 export function createStep(tools: StepTools): Step {
   const { reach, bench, retry, random, uuid } = tools;
@@ -153,7 +167,7 @@ export function createStep(tools: StepTools): Step {
   const pending = (type: "sleep" | "wait" | "child", name: string, eager: boolean, record: (id: string) => StepRecord): Promise<unknown> =>
     reach(type, name, (id) => ({ kind: "pending", record: record(id), eager }));
 
-  return {
+  return unheard({
     async run<T>(name: string, work: (context: StepContext) => T | Promise<T>, options?: StepOptions) {
       checkName(name);
       return (await reach("run", name, (id) => tried(id, "run", work, options))) as Recorded<T>;
@@ -211,5 +225,5 @@ export function createStep(tools: StepTools): Step {
     now: async () => new Date((await value("now", () => bench.now())) as number),
     random: async () => (await value("random", random)) as number,
     uuid: async () => (await value("uuid", uuid)) as string,
-  };
+  });
 }
