@@ -62,7 +62,7 @@ export const publicationOperations = {
     summary: "Try a delivery that has ended once more, with fresh attempts.",
     permission: "notifications.deliveries.redeliver",
     idempotent: true,
-    errors: atDelivery,
+    errors: [...atDelivery, "subscription_not_found", "delivery_pending"],
     params: delivery,
     body: b.nothingElse,
     answer: b.delivery,
