@@ -197,7 +197,7 @@ describe.each<Engine>(["sqlite", "postgres"])("topic subscriptions through the B
     expect([idsOf(third), third.json.meta]).toEqual([ids.slice(4), { total: 4, limit: 2, marker: null, has_more: false }]);
   });
 
-  it("T2, T8, T19: reading a webhook's secret and rotating it are two permissions; the new one replaces the old at once", async () => {
+  it("T2, T8, T19, P5: reading a webhook's secret and rotating it are two permissions; the new one replaces the old at once", async () => {
     await topic("secrets");
     const { id } = (await subscribe("secrets", hook("x"))).json.subscription;
     const path = `/subscriptions/${id}/signing_secret`;
@@ -210,6 +210,8 @@ describe.each<Engine>(["sqlite", "postgres"])("topic subscriptions through the B
     expect((await call(path, { key: reader })).json.signing_secret).toEqual(first);
     expect((await call(path, { key: reader, method: "POST" })).json.error.details.permission).toBe("notifications.secrets.rotate");
     expect((await call(path, { key: rotator })).json.error.details.permission).toBe("notifications.secrets.read");
+    // A start-up asks for the keys that stored secrets are sealed under.
+    expect(await door.store.run("sealedUnder")).toEqual([door.vault.seal("any", "owner").slice(0, 12)]);
     const second = (await call(path, { key: rotator, method: "POST" })).json.signing_secret.secret;
     expect(second).not.toBe(first.secret);
     expect((await call(path)).json.signing_secret.secret).toBe(second);
