@@ -38,6 +38,13 @@ module.exports = {
       "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|delivery)/(?!caller\\.ts)",
       "imports point down",
     ),
+    forbid(
+      "cluster-below-nouns",
+      room("cluster"),
+      "^packages/server/src/(queue|subscription|consumer|schedule|provision|deployment|topic|workflow|identity|http|db)/",
+      "ownership knows keys and slots, not what is owned",
+    ),
+    forbid("store-below-cluster", "^packages/server/src/(store|db|delivery)/", room("cluster"), "imports point down"),
     forbid("db-below-store", room("db"), room("store"), "the port knows no verbs"),
     {
       name: "rules-are-pure",
