@@ -56,7 +56,7 @@ export function crashing(given: Partial<MemoryOptions> & { input?: unknown; atte
     const run = { runId: "run-1", attempt, cancelled: memory.cancelled, now, steps: memory.load(), input };
     const runtime = { wait: host.wait, random: () => 0.25, uuid: () => `id-${++ids}` };
     const answer = await runWorkflow(workflow, run, { host, runtime, now: () => now, during: (work) => work });
-    if (answer?.status === "suspended") memory.record(answer.steps ?? []);
+    if (answer?.status === "suspended") memory.keep(answer.steps ?? []);
     return answer;
   };
 

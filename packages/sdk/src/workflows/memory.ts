@@ -38,7 +38,10 @@ export interface MemoryOptions {
 export interface Memory {
   /** The steps as a task shows them. */
   load(): JournalStep[];
+  /** Keeps what an execution made; answers the pending steps among it as they stand now. */
   record(records: readonly StepRecord[]): JournalStep[];
+  /** Keeps what came with an execution's answer: its code is told of nothing any more. */
+  keep(records: readonly StepRecord[]): void;
   /** Lets happen what the run waits for, moving time on if need be; `false` when nothing ever will. */
   wake(): Promise<boolean>;
   readonly cancelled: boolean;
@@ -56,11 +59,12 @@ export function createMemory({ clock, messages, runs, cancelAfterMs = later, uui
   let order = 0;
   let cancelled = false;
 
+  const isOpen = ({ status }: JournalStep): boolean => status === "pending" || status === "retrying";
+  const open = () => [...steps.values()].filter(isOpen);
   const show = (step: JournalStep): JournalStep => {
-    if (step.status !== "pending" && step.status !== "retrying") step.order ??= ++order;
+    if (!isOpen(step)) step.order ??= ++order;
     return { ...step };
   };
-  const open = () => [...steps.values()].filter(({ status }) => status === "pending" || status === "retrying");
 
   const begin = (record: StepRecord): JournalStep => {
     if (record.type === "value") return { id: record.id, type: "value", status: "completed", result: record.result };
@@ -119,6 +123,15 @@ export function createMemory({ clock, messages, runs, cancelAfterMs = later, uui
     return true;
   };
 
+  const keep = (record: StepRecord): JournalStep => {
+    const known = steps.get(record.id);
+    if (known !== undefined && known.status !== "retrying") return known;
+    const step = begin(record);
+    steps.set(record.id, step);
+    if (step.type === "wait" && isOpen(step)) receive(step);
+    return step;
+  };
+
   /** Lets happen what happens now; answers whether anything did. */
   const happen = async (): Promise<boolean> => {
     const now = clock.now();
@@ -143,17 +156,15 @@ export function createMemory({ clock, messages, runs, cancelAfterMs = later, uui
   return {
     load: () => [...steps.values()].map(show),
     record(records) {
-      return records.flatMap((record) => {
-        const known = steps.get(record.id);
-        if (known === undefined || known.status === "retrying") steps.set(record.id, begin(record));
-        const step = steps.get(record.id) as JournalStep;
-        if (step.type === "wait" && step.status === "pending") receive(step);
-        const shown = show(step);
-        return record.status === "pending" ? [shown] : [];
-      });
+      const shown = records.map((record) => show(keep(record)));
+      return shown.filter((_, index) => records[index]?.status === "pending");
+    },
+    keep(records) {
+      for (const record of records) keep(record);
     },
     async wake() {
-      if (await happen()) return true;
+      const untold = [...steps.values()].some((step) => !isOpen(step) && step.order === undefined);
+      if (untold || (await happen())) return true;
       const arrivals = unread.map(({ at }) => at).filter((at) => at > clock.now());
       const dues = open().map(({ until, retryAt }) => until ?? retryAt ?? later);
       const next = Math.min(...arrivals, ...dues, cancelled ? later : startedAt + cancelAfterMs);

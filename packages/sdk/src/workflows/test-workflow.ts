@@ -110,7 +110,7 @@ export async function testWorkflow<Input, Output>(
     const answer = await execute(async (records) => memory.record(records));
     if (answer === undefined || answer.status === "blocked") throw new Error(answer?.reason.message ?? "the execution was lost");
     if (answer.status === "suspended") {
-      memory.record(answer.steps ?? []);
+      memory.keep(answer.steps ?? []);
       if (!(await memory.wake())) throw new Error("the run waits for something that never comes");
       continue;
     }
