@@ -12,6 +12,7 @@ import * as tens from "./figures/2-sends-of-ten.mjs";
 import * as push from "./figures/3-push.mjs";
 import * as backlog from "./figures/5-backlog.mjs";
 import * as idle from "./figures/6-idle.mjs";
+import * as workflows from "./figures/7-workflows.mjs";
 import * as latency from "./figures/8-latency.mjs";
 import * as fifo from "./figures/9-fifo.mjs";
 import * as topics from "./figures/10-topics.mjs";
@@ -19,7 +20,7 @@ import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
-const figures = [single, tens, push, backlog, idle, latency, fifo, topics];
+const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics];
 const { values: options } = parseArgs({
   options: {
     only: { type: "string" },
