@@ -12,6 +12,7 @@ import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "./clock.ts";
 import { followChanges } from "./cluster/changes.ts";
 import { createDuties } from "./cluster/duties.ts";
+import { meterCluster } from "./cluster/metrics.ts";
 import { createNode } from "./cluster/node.ts";
 import { ownsEverything } from "./cluster/ownership.ts";
 import { type Config, egressPolicy } from "./config.ts";
@@ -113,6 +114,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           log: logger,
         });
     const ownership = node ?? ownsEverything;
+    if (node !== null) meterCluster({ registry, node, store });
     const changes = followChanges({ store, clock: createClock(), log: logger });
     const room = createQueueRoom({ store, clock, maxMessageBytes: config.messageSizeLimitBytes });
     let url = "";

@@ -100,6 +100,15 @@ export const clusterVerbs = {
     return mine.length;
   },
 
+  /** The age of the longest open transaction of anybody but this one, in milliseconds; 0 when there is none. */
+  async oldestTransaction(tx: Tx): Promise<number> {
+    const [row] = await tx.query<{ ms: number | null }>(
+      `SELECT floor(extract(epoch FROM max(clock_timestamp() - xact_start)) * 1000)::bigint AS ms FROM pg_stat_activity
+       WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()`,
+    );
+    return Math.max(0, Number(row?.ms ?? 0));
+  },
+
   /** Tells every node of something under a number that no queue has. */
   async tell(tx: Tx, no: number): Promise<null> {
     tx.ready(no, tx.now);
