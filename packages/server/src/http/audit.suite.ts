@@ -116,6 +116,14 @@ export function auditSuite(engine: Engine): void {
       expect(read).toEqual(all);
     });
 
+    it("A7: a call that names what can name nothing is kept with its key's own", async () => {
+      for (const name of ["%00", "x".repeat(900)]) {
+        expect((await door.request(`/applications/${name}/queues`, { json: { name: "q" } })).status).toBeGreaterThanOrEqual(400);
+        expect(await last()).toMatchObject({ operation: "GigadriveCreateQueue", path: `/applications/${name}/queues`.slice(0, 500) });
+      }
+      expect(door.logged).toEqual([]);
+    });
+
     it("A7: many calls at once are all kept", async () => {
       const answers = await Promise.all(Array.from({ length: 60 }, (_, i) => door.shop("/queues", { json: { name: `many-${i}` } })));
       const kept = new Set((await log("?limit=200")).map(({ requestId }) => requestId));

@@ -25,6 +25,10 @@ const LIMIT = 50;
 /** Refused as if what they name did not exist: kept with the caller's own, or a stranger could write into any log. */
 const HIDDEN = new Set(["organization_not_found", "project_not_found"]);
 
+/** What a call named something by, before anybody checked it; what can name nothing is `null`. */
+const named = (reference: unknown): string | null =>
+  typeof reference === "string" && reference.length <= 200 && !reference.includes("\0") ? reference : null;
+
 /** Runs a call and keeps what came of it before it is answered. */
 export type Audited = <Result>(request: AuditedRequest, call: () => Promise<Result>) => Promise<Result>;
 
@@ -32,11 +36,10 @@ export type Audited = <Result>(request: AuditedRequest, call: () => Promise<Resu
 export function auditOf(audit: Audit | undefined, name: OperationName, status: number): Audited | undefined {
   if (audit === undefined || !isManagement(name)) return undefined;
   const keep = ({ caller, requestId, params, raw }: AuditedRequest, outcome: { status: number; code: string | null }): Promise<void> => {
-    const account = raw.headers["x-account-id"];
-    const project = params.projectId ?? params.applicationId ?? (typeof account === "string" ? account : null);
+    const project = named(params.projectId ?? params.applicationId ?? raw.headers["x-account-id"]);
     const hidden = outcome.code !== null && HIDDEN.has(outcome.code);
     return audit.record({
-      about: hidden ? { organization: null, project: null } : { organization: params.organizationId ?? null, project },
+      about: hidden ? { organization: null, project: null } : { organization: named(params.organizationId), project },
       projectNo: caller.projectNo,
       keyId: caller.keyId,
       keyName: caller.keyName,
