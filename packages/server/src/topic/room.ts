@@ -31,7 +31,7 @@ export function createTopicRoom(deps: { store: Store; vault: Vault; policy: Egre
   let work: (chore: string) => void = () => undefined;
   let changed: SubscriptionListener = () => undefined;
   let topicChanged: (topicNo: number) => void | Promise<void> = () => undefined;
-  const tokens = createTopicTokens({ vault, publicUrl: () => deps.publicUrl().replace(/\/$/, "") });
+  const tokens = createTopicTokens({ vault, publicUrl: deps.publicUrl });
   const removed = (): void => work("removals");
   const tell: SubscriptionListener = (subscription) => changed(subscription);
   return {

@@ -36,4 +36,12 @@ describe("the links of topic subscriptions", () => {
     const { token } = open(key(1)).confirmation(id, until);
     expect(open(key(2), key(1)).readConfirmation(token)).toEqual({ subscriptionId: id, until });
   });
+
+  it("T2: links lead to where others reach the server, and below it when that has a path", () => {
+    for (const publicUrl of ["https://example.com/millrace", "https://example.com/millrace/"]) {
+      const tokens = createTopicTokens({ vault: createVault([key(1)]), publicUrl: () => publicUrl });
+      expect(tokens.confirmation(id, until).url).toMatch(/^https:\/\/example\.com\/millrace\/v1\/confirm\?token=/);
+      expect(tokens.unsubscribeUrl(id)).toMatch(/^https:\/\/example\.com\/millrace\/v1\/unsubscribe\?token=/);
+    }
+  });
 });

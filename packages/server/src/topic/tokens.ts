@@ -22,9 +22,10 @@ const UNTIL_BYTES = 6;
 const hexOf = (id: string): string => id.replaceAll("-", "");
 const idOf = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 
-/** Makes the tokens of one server. `publicUrl` is where others reach it, without a slash at the end. */
+/** Makes the tokens of one server. `publicUrl` is where others reach it, with or without a path. */
 export function createTopicTokens(deps: { vault: Pick<Vault, "sign" | "verify">; publicUrl: () => string }): TopicTokens {
-  const { vault, publicUrl } = deps;
+  const { vault } = deps;
+  const publicUrl = (): string => deps.publicUrl().replace(/\/$/, "");
   const tokenOf = (purpose: string, bytes: Buffer): string => {
     const head = bytes.toString("base64url");
     return head + vault.sign(purpose, head);
