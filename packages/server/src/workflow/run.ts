@@ -2,10 +2,11 @@
 import { Fault, invalid } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
 import type { AppRow } from "../store/app.ts";
-import type { RunFilter } from "../store/run.ts";
+import type { NewRun, RequestedRun, RunFilter, RunRequest } from "../store/run.ts";
 import type { RunRow, RunStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
+import { coalesce } from "./coalesce.ts";
 import { payloadBytes, payloadOf } from "./rules.ts";
 import { type WireRun, type WireStep, wireRun, wireStep } from "./wire.ts";
 
@@ -17,6 +18,8 @@ const WALK = 2_000;
 /** How many runs one call changes by a filter, and how many in one transaction. */
 const STEERED = 1_000;
 const STEERED_AT_ONCE = 100;
+/** How starts that come at the same time travel to the store. */
+const STARTS = { most: 100, width: 2 };
 
 /** Which runs, as the contract's shape has it; instants as ISO texts. */
 export interface GivenFilter {
@@ -49,12 +52,15 @@ export interface Runs {
   payload(run: RunRow, which: "input" | "output"): Promise<unknown>;
   cancel(app: AppRow, run: RunRow): Promise<WireRun>;
   retry(app: AppRow, run: RunRow): Promise<WireRun>;
-  /** Cancels or retries what can be; of a filter's runs the newest 1,000. */
+  /**
+   * Cancels or retries what can be; of a filter's runs the newest 1,000 that `reaches` lets through. `demand` throws for a named run of
+   * a workflow that it does not.
+   */
   steer(
     app: AppRow,
     verb: "cancel" | "retry",
     which: { runIds?: string[] | undefined; filter?: GivenFilter | undefined },
-    reaches: Reaches,
+    may: { reaches: Reaches; demand: (workflow: string) => void },
   ): Promise<{ runIds: string[]; more: boolean }>;
 }
 
@@ -67,6 +73,7 @@ function filterOf({ since, until, ...given }: GivenFilter): RunFilter {
 
 /** Makes the verbs of runs. */
 export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: () => string }): Runs {
+  const request = coalesce<RunRequest, RequestedRun>((requests) => store.run("requestRuns", requests), STARTS);
   const walk = async (
     app: AppRow,
     filter: RunFilter,
@@ -92,14 +99,16 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
 
   return {
     async start(app, { workflow, input, runId, timeoutSeconds }, key) {
-      const { result } = await store.once(key, "startRun", app.no, {
+      const given: NewRun = {
         id: runId ?? newId(),
         workflow,
         input: payloadBytes("input", input),
         source: { kind: "api" },
         timeoutMs: timeoutSeconds === undefined ? null : timeoutSeconds * 1000,
-      });
-      return wireRun(app.id, result);
+      };
+      const answer = await request({ appNo: app.no, given, key });
+      if ("refused" in answer) throw new Fault(answer.refused, answer.message);
+      return wireRun(app.id, answer.run);
     },
     find: (app, id) => store.run("getRun", app.no, id),
     async list(app, filter, page, reaches) {
@@ -117,7 +126,7 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
     },
     cancel: async (app, run) => wireRun(app.id, await store.run("cancelRun", run.no)),
     retry: async (app, run) => wireRun(app.id, await store.run("retryRun", run.no)),
-    async steer(app, verb, { runIds, filter }, reaches) {
+    async steer(app, verb, { runIds, filter }, { reaches, demand }) {
       const nos: number[] = [];
       let more = false;
       if (filter !== undefined) {
@@ -127,7 +136,8 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
       }
       for (const id of runIds ?? []) {
         const run = await store.run("getRun", app.no, id);
-        if (run === null || !reaches(run.workflow)) throw new Fault("run_not_found", `there is no run ${id} in this app`);
+        if (run === null) throw new Fault("run_not_found", `there is no run ${id} in this app`);
+        demand(run.workflow);
         nos.push(run.no);
       }
       const done: string[] = [];

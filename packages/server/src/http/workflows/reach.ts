@@ -21,7 +21,8 @@ export function appResource(project: ProjectRow, name: string): string {
 }
 
 const appMissing = (): Fault => new Fault("app_not_found", "there is no such app, or the key does not reach it");
-const runMissing = (): Fault => new Fault("run_not_found", "there is no such run in this app, or the key does not reach it");
+/** What a run is that the key does not see. */
+export const runMissing = (): Fault => new Fault("run_not_found", "there is no such run in this app, or the key does not reach it");
 
 /** Finds an app of a project by id, resource name or name. */
 export type FindApp = (projectNo: number, reference: string) => Promise<AppRow | null>;

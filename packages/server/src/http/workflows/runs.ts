@@ -1,4 +1,5 @@
 /** Handlers of runs: look up and authorize on the run's workflow, then the verb. */
+import type { Input, Operations } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
 import type { AppRow } from "../../workflow/app.ts";
@@ -7,7 +8,7 @@ import { wireRun } from "../../workflow/wire.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import type { Handlers } from "../handler.ts";
 import { PAGE } from "./apps.ts";
-import { appResource, type Reach } from "./reach.ts";
+import { type AppParams, appResource, type Reach, runMissing } from "./reach.ts";
 
 type Names =
   | "StartRun"
@@ -21,6 +22,8 @@ type Names =
   | "CancelRun"
   | "RetryRun";
 
+type Steered = Input<Operations["CancelRuns"]>["body"];
+
 /** The handlers of runs. */
 export function runHandlers(deps: { access: Access; runs: Runs; reach: Reach }): Pick<Handlers, Names> {
   const { access, runs, reach } = deps;
@@ -28,6 +31,13 @@ export function runHandlers(deps: { access: Access; runs: Runs; reach: Reach }):
     (caller: Caller, { project, app }: { project: ProjectRow; app: AppRow }, permission: string): Reaches =>
     (workflow) =>
       access.allows(caller, permission, `${appResource(project, app.name)}/${workflow}`);
+  const steer = async (caller: Caller, params: AppParams, verb: "cancel" | "retry", body: Steered) => {
+    const permission = `workflows.runs.${verb}`;
+    const reached = await reach.app(caller, params, null);
+    const demand = (workflow: string): void =>
+      access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${workflow}`, runMissing);
+    return runs.steer(reached.app, verb, body, { reaches: reaches(caller, reached, permission), demand });
+  };
   const numberOf = (list: string, cursor: string | undefined): number | null => {
     const place = decodeCursor(list, cursor);
     return place === null ? null : Number(place[0]);
@@ -46,14 +56,8 @@ export function runHandlers(deps: { access: Access; runs: Runs; reach: Reach }):
       const { runs: shown, next } = await runs.list(reached.app, filter, page, reaches(caller, reached, "workflows.runs.list"));
       return { runs: shown, nextCursor: cursorOf(list, next) };
     },
-    async CancelRuns({ caller }, { params, body }) {
-      const reached = await reach.app(caller, params, null);
-      return runs.steer(reached.app, "cancel", body, reaches(caller, reached, "workflows.runs.cancel"));
-    },
-    async RetryRuns({ caller }, { params, body }) {
-      const reached = await reach.app(caller, params, null);
-      return runs.steer(reached.app, "retry", body, reaches(caller, reached, "workflows.runs.retry"));
-    },
+    CancelRuns: ({ caller }, { params, body }) => steer(caller, params, "cancel", body),
+    RetryRuns: ({ caller }, { params, body }) => steer(caller, params, "retry", body),
     async GetRun({ caller }, { params }) {
       const { app, run } = await reach.run(caller, params, "workflows.runs.get");
       return wireRun(app.id, run);

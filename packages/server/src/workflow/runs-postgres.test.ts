@@ -1,0 +1,3 @@
+import { runsSuite } from "./runs.suite.ts";
+
+runsSuite("postgres");
