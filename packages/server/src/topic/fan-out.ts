@@ -115,8 +115,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   /** Walks a notification to its end. Answers `waits` when an earlier one of its FIFO topic comes first. */
   const walk = async (notification: Notification): Promise<"done" | "waits"> => {
     const topic = await topicOf(notification.topicNo);
-    const set = await members.at(notification.topicNo, notification.version, notification.members);
-    const reached = set.match(notification);
+    const reached = await members.reached(notification);
     for (let { walked } = notification; ; ) {
       const stretch = stretchOf(notification, topic, reached, walked);
       const { result, delivered } = await write(stretch);

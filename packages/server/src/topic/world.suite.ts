@@ -5,7 +5,9 @@
 import { type Answer, type Operations, operations } from "@millrace/contract";
 import { certificates, type Receiver, receiver, resolver } from "@millrace/testkit";
 import { Registry } from "prom-client";
-import { ownsEverything } from "../cluster/ownership.ts";
+import { createClock } from "../clock.ts";
+import { type Changes, followChanges } from "../cluster/changes.ts";
+import { type Ownership, ownsEverything } from "../cluster/ownership.ts";
 import { createAttempt } from "../delivery/attempt.ts";
 import { createDispatcher } from "../delivery/dispatcher.ts";
 import { createPressure } from "../delivery/pressure.ts";
@@ -14,6 +16,7 @@ import type { Call } from "../http/handler.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
 import { type Engine, everyone, openWorld, type World } from "../queue/world.suite.ts";
+import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
 import { createDeliveryRoom, type DeliveryRoom } from "./delivery-room.ts";
 import { createExplainer } from "./explain.ts";
@@ -22,6 +25,13 @@ import { createTopicRoom, type TopicRoom } from "./room.ts";
 type Name = keyof ReturnType<typeof basalticHandlers>;
 type Subscription = Answer<Operations["GetTopicSubscription"]>["subscription"];
 type Delivery = Answer<Operations["GetDelivery"]>["delivery"];
+
+/** A node beside the world's own. */
+export interface Peer {
+  deliveries: DeliveryRoom;
+  rest(): Promise<void>;
+  close(): Promise<void>;
+}
 
 export interface TopicWorld {
   readonly world: World;
@@ -60,13 +70,15 @@ export interface TopicWorld {
   /** Waits until nothing is under way, advances the clock, and waits again. */
   pass(ms: number): Promise<void>;
   chore(name: string): Promise<number | null>;
+  /** Another node on the same database. */
+  peer(ownership: Ownership): Promise<Peer>;
   /** Ends this process's deliveries and opens them anew over the same store, as a restart does. */
   restart(): Promise<void>;
   close(): Promise<void>;
 }
 
 /** Opens a world of its own on an engine. inside.example.com is a name that leads to a private address. */
-export async function openTopicWorld(engine: Engine): Promise<TopicWorld> {
+export async function openTopicWorld(engine: Engine, ownership: Ownership = ownsEverything): Promise<TopicWorld> {
   const world = await openWorld(engine);
   await world.fresh();
   const project = world.within.split("/")[1] as string;
@@ -85,8 +97,8 @@ export async function openTopicWorld(engine: Engine): Promise<TopicWorld> {
   const warned: object[] = [];
   let made = 0;
 
-  const open = async () => {
-    const { store, clock, room } = world;
+  const open = async (store: Store = world.store, ownership: Ownership = ownsEverything, changes?: Changes) => {
+    const { clock, room } = world;
     const attempts = createAttempt({
       policy,
       ca: [authority.ca],
@@ -103,7 +115,8 @@ export async function openTopicWorld(engine: Engine): Promise<TopicWorld> {
       dispatcher,
       pressure: createPressure(clock, () => {}),
       attempt: attempts.attempt,
-      ownership: ownsEverything,
+      ownership,
+      ...(changes === undefined ? {} : { changes }),
       registry,
       region: "local",
       version: "0.0.0-test",
@@ -117,12 +130,12 @@ export async function openTopicWorld(engine: Engine): Promise<TopicWorld> {
     await deliveries.start();
     return { attempts, dispatcher, registry, topics, deliveries, handlers };
   };
-  let state = await open();
-  const shut = async (): Promise<void> => {
-    const stopping = state.deliveries.stop();
-    await state.dispatcher.stop(0);
+  let state = await open(world.store, ownership);
+  const shut = async (node = state): Promise<void> => {
+    const stopping = node.deliveries.stop();
+    await node.dispatcher.stop(0);
     await stopping;
-    state.attempts.close();
+    node.attempts.close();
   };
 
   const topicWorld: TopicWorld = {
@@ -192,10 +205,28 @@ export async function openTopicWorld(engine: Engine): Promise<TopicWorld> {
       if (chore === undefined) throw new Error(`there is no chore ${name}`);
       return chore.run();
     },
+    async peer(owned) {
+      const store = await world.peer();
+      // Changes are looked for in real time, which goes on here.
+      const changes = followChanges({ store, clock: createClock(), log: { warn: (fields) => warned.push(fields) } });
+      const node = await open(store, owned, changes);
+      return {
+        deliveries: node.deliveries,
+        async rest() {
+          await node.deliveries.rest();
+          await node.dispatcher.rest();
+        },
+        async close() {
+          changes.close();
+          await shut(node);
+          await store.close();
+        },
+      };
+    },
     async restart() {
       await shut();
       await world.restart();
-      state = await open();
+      state = await open(world.store, ownership);
     },
     async close() {
       await Promise.all([endpoint, ...others].map((each) => each.close()));
