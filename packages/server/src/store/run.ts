@@ -2,9 +2,11 @@
  * Runs (W3): their beginning, their reading and their removal. A run begins with its row and its first wake-up, in one transaction;
  * its id is what makes beginning it twice harmless.
  */
-import { Fault } from "@millrace/contract";
+import { type ErrorCode, Fault } from "@millrace/contract";
 import type { Tx, Value } from "../db/db.ts";
+import { once } from "./once.ts";
 import { RUN, type RunRow, type RunSource, type RunStatus, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import type { IdempotencyKey } from "./types.ts";
 import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
 import { getWorkflow } from "./workflow.ts";
 
@@ -86,6 +88,27 @@ export async function beginRun(tx: Tx, appNo: number, given: NewRun, effects: Ef
   return { begun: "existing", run: existing };
 }
 
+/** A request to begin a run of an app. */
+export interface RunRequest {
+  appNo: number;
+  given: NewRun;
+  key: IdempotencyKey | null;
+}
+
+/** What came of a request. */
+export type RequestedRun = { run: RunRow } | { refused: ErrorCode; message: string };
+
+/** Begins a run on somebody's request. Throws `app_not_found`, `workflow_not_found` and, when the id is taken, `run_exists`. */
+async function begunRun(tx: Tx, appNo: number, given: NewRun, effects: Effects): Promise<RunRow> {
+  const begun = await beginRun(tx, appNo, given, effects);
+  if ("refused" in begun) {
+    const what = begun.refused === "app_not_found" ? "app" : `workflow ${given.workflow.slice(0, 100)} in this app`;
+    throw new Fault(begun.refused, `there is no ${what}`);
+  }
+  if (begun.begun === "existing") throw new Fault("run_exists", `there is a run ${given.id} already`);
+  return begun.run;
+}
+
 /** The conditions of a filter, and their parameters. */
 function conditions(filter: RunFilter): { where: string; params: Record<string, Value> } {
   const { status, workflow, since, until, text } = filter;
@@ -111,17 +134,30 @@ function conditions(filter: RunFilter): { where: string; params: Record<string, 
 
 /** Every cold verb that begins, reads or removes runs. */
 export const runVerbs = {
-  /** Begins a run on somebody's request. Throws `app_not_found`, `workflow_not_found` and, when the id is taken, `run_exists`. */
-  async startRun(tx: Tx, appNo: number, given: NewRun): Promise<RunRow> {
+  /**
+   * Begins runs on requests that came at the same time; answers each in order. A refusal concerns its own request alone; an idempotency
+   * key is stored with the run that it began, and never with a refusal.
+   */
+  async requestRuns(tx: Tx, requests: readonly RunRequest[]): Promise<RequestedRun[]> {
     const effects = noEffects();
-    const begun = await beginRun(tx, appNo, given, effects);
-    if ("refused" in begun) {
-      const what = begun.refused === "app_not_found" ? "app" : `workflow ${given.workflow.slice(0, 100)} in this app`;
-      throw new Fault(begun.refused, `there is no ${what}`);
+    const answers: RequestedRun[] = [];
+    for (const { appNo, given, key } of requests) {
+      try {
+        const begin = () => begunRun(tx, appNo, given, effects);
+        answers.push({ run: key === null ? await begin() : (await once(tx, key, begin)).result });
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        const { code, message } = error;
+        answers.push({ refused: code, message });
+        if (key !== null)
+          await tx.query("DELETE FROM idempotency WHERE scope = :scope AND key = :key AND answer IS NULL", {
+            scope: key.scope,
+            key: key.key,
+          });
+      }
     }
-    if (begun.begun === "existing") throw new Fault("run_exists", `there is a run ${given.id} already`);
     await carryOut(tx, effects);
-    return begun.run;
+    return answers;
   },
 
   /** A run of an app by its id; `null` when there is none. */

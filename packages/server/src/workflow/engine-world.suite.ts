@@ -50,7 +50,7 @@ export interface EngineWorld {
 }
 
 /** How long a test waits for what must happen, in real milliseconds. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 30_000;
 
 /** Opens a world with one executor, reached as app.example.com. */
 export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {

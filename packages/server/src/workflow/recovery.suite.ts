@@ -198,12 +198,7 @@ export function recoverySuite(kind: Engine): void {
       const { row } = await w.app({ flow });
       // Queued: nobody takes it before the restart.
       await w.engine.stop(0);
-      const { id } = await w.world.store.run("startRun", row.no, {
-        id: "01999f60-4d5e-7f6a-8b9c-0d1e2f3a4b5c".replace("0d1e", kind === "sqlite" ? "0d1e" : "0d1f"),
-        workflow: "flow",
-        input: null,
-        source: { kind: "api" },
-      });
+      const id = await w.start(row, "flow");
       let open: () => void = () => {};
       hold = new Promise((resolve) => {
         open = resolve;
