@@ -2,14 +2,18 @@
 
 interface Platform {
   setImmediate?: (callback: () => void) => unknown;
+  MessageChannel?: new () => {
+    port1: { onmessage: (() => void) | null; close(): void };
+    port2: { postMessage(message: null): void };
+  };
 }
 
 /** Resolves behind all microtasks there are, and behind those that they make. Takes microseconds. */
 export function turn(): Promise<void> {
-  const { setImmediate } = globalThis as Platform;
+  const { setImmediate, MessageChannel } = globalThis as unknown as Platform;
   return new Promise((resolve) => {
     if (setImmediate !== undefined) setImmediate(resolve);
-    else if (typeof MessageChannel === "undefined") setTimeout(resolve, 0);
+    else if (MessageChannel === undefined) setTimeout(resolve, 0);
     else {
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => {
