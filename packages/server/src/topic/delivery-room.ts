@@ -67,6 +67,7 @@ export function createDeliveryRoom(deps: DeliveryRoomDeps): DeliveryRoom {
     tokens,
     region,
     listener: meter,
+    clock,
     report: (err) => log.warn({ err }, "a notification was not fanned out yet; it will be"),
   });
   const health = createTopicHealth({

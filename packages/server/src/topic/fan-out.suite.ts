@@ -42,6 +42,7 @@ export function fanOutSuite(engine: Engine): void {
         tokens: t.rooms.topics.tokens,
         region: "local",
         listener: { moved: () => {} },
+        clock: t.world.clock,
         report: (error) => t.warned.push({ error }),
       });
     /** A stretch of a notification that goes to nobody, up to a member. */

@@ -3,6 +3,7 @@
  * a crash or another node left is read back by `recover`. Nothing here is a promise: the cursor in the store says what is done, and a
  * stretch that somebody else did first is lost without harm.
  */
+import type { Clock } from "../clock.ts";
 import type { Match, MemberRow, Stretch, StretchResult } from "../store/fan-out.ts";
 import type { Notification } from "../store/notification.ts";
 import type { Store } from "../store/store.ts";
@@ -19,6 +20,9 @@ const BYTES_IN_HAND = 32 * 1024 * 1024;
 const STRETCH_MATCHES = 500;
 const STRETCH_BYTES = 4 * 1024 * 1024;
 const PAGE = 100;
+/** How long a FIFO topic's notification waits for one that is in other hands before it looks again, and how often. */
+const WAIT_MS = 50;
+const MOST_WAITS = 100;
 
 /** Hears what stretches came to, for figures. `filtered` is of the whole notification, with its last stretch. */
 export interface FanOutListener {
@@ -42,6 +46,7 @@ export interface FanOutDeps {
   region: string;
   listener: FanOutListener;
   report: (error: unknown) => void;
+  clock: Pick<Clock, "after">;
 }
 
 /** Topics whose names are remembered. */
@@ -54,7 +59,7 @@ interface InHand {
 
 /** Makes the fan-out of one server. */
 export function createFanOut(deps: FanOutDeps): FanOut {
-  const { store, tokens, region, listener } = deps;
+  const { store, tokens, region, listener, clock } = deps;
   const members = createMembers(store);
   const topics = new Map<number, TopicNames>();
   const inHand = new Map<number, InHand>();
@@ -154,16 +159,22 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   };
   /** Walks a FIFO topic's notifications one after the other, in the order of their numbers. */
   const goInLine = async (topicNo: number, line: Notification[]): Promise<void> => {
+    let waits = 0;
     for (let next = line[0]; next !== undefined; next = line[0]) {
-      let result = "waits";
+      let result: "done" | "waits" | "failed" = "failed";
       try {
         result = await walk(next);
       } catch (error) {
         deps.report(error);
       }
       if (result === "waits" && line[0] !== next) continue;
-      // What comes first is in other hands: all of this is read back later.
-      const ended = result === "waits" ? line.splice(0) : line.splice(line.indexOf(next), 1);
+      if (result === "waits" && !stopped && ++waits < MOST_WAITS) {
+        // What comes first is another node's, or was accepted a moment ago and is not here yet.
+        await new Promise<void>((resolve) => clock.after(WAIT_MS, resolve));
+        continue;
+      }
+      waits = 0;
+      const ended = result === "done" ? line.splice(line.indexOf(next), 1) : line.splice(0);
       for (const { no } of ended) drop(no);
     }
     lines.delete(topicNo);

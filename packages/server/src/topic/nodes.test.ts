@@ -81,3 +81,34 @@ it("T3, T8, T15, A13: the owner of a subscription's lane delivers what any node 
   await peer.close();
   await t.close();
 });
+
+it("T18, A13: what two nodes accept on a FIFO topic, one after the other, is fanned out in that order", { timeout: 30_000 }, async () => {
+  const owned = sharing();
+  const t = await openTopicWorld("postgres", owned.first);
+  const peer = await t.peer(owned.second);
+  const name = await t.topic({ fifo: true });
+  const { queueId } = await t.queue(name, { name: "ordered", type: "fifo" });
+  const topic = await t.world.store.run("findTopic", t.world.projectNo, name);
+  if (topic === null) throw new Error("the topic is gone");
+  const place = { region: "local", account: { id: "a", name: "a" } };
+  const nodes = [t.rooms.deliveries, peer.deliveries];
+  const wanted = Array.from({ length: 20 }, (_, i) => String(i));
+  for (const [i, message] of wanted.entries())
+    await nodes[i % 2]?.publications.publish({ topic, place, traceparent: undefined }, { message, message_group_id: "g" }, null);
+  const ready = async () => {
+    t.world.clock.advance(50);
+    const { ready, waiting } = await t.world.call("GetQueueStats", { queueId });
+    return ready + waiting;
+  };
+  await expect.poll(ready, { timeout: 10_000 }).toBe(20);
+  const got: string[] = [];
+  while (got.length < 20) {
+    const { messages } = await t.world.call("ReceiveMessages", { queueId }, { maxMessages: 10 });
+    if (messages.length === 0) break;
+    got.push(...messages.map(({ body }) => (JSON.parse(body as string) as { message: string }).message));
+    await t.world.call("AckMessages", { queueId }, { receipts: messages.map(({ receipt }) => receipt) });
+  }
+  expect(got).toEqual(wanted);
+  await peer.close();
+  await t.close();
+});
