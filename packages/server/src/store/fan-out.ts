@@ -91,26 +91,36 @@ async function readMembers(tx: Tx, topicNo: number, version: number, after: numb
   return rows.map(memberOf);
 }
 
-/** What differs between two versions of a topic's members: who came and who went; `null` when that is more than `limit`. */
+/** The end of a membership, which its subscription and its beginning tell from others. */
+export interface MemberEnd {
+  subscriptionNo: number;
+  since: number;
+  until: number;
+}
+
+/**
+ * What changed in a topic's members after version `from` up to `to`: who came, also those who left again, and who left of
+ * those before; `null` when either is more than `limit`.
+ */
 async function changedMembers(
   tx: Tx,
   topicNo: number,
   from: number,
   to: number,
   limit: number,
-): Promise<{ came: MemberRow[]; went: number[] } | null> {
+): Promise<{ came: MemberRow[]; went: MemberEnd[] } | null> {
   const given = { topicNo, from, to, limit: limit + 1 };
-  const came = await tx.query<StoredMember>(
-    `${MEMBERS} AND m.since > :from AND m.since <= :to AND (m.until IS NULL OR m.until > :to) LIMIT :limit`,
-    given,
-  );
-  const went = await tx.query<{ subscription_no: number }>(
-    `SELECT m.subscription_no FROM membership AS m WHERE m.topic_no = :topicNo AND m.until > :from AND m.until <= :to AND m.since <= :from
-     LIMIT :limit`,
+  const came = await tx.query<StoredMember>(`${MEMBERS} AND m.since > :from AND m.since <= :to LIMIT :limit`, given);
+  const went = await tx.query<{ subscription_no: number; since: number; until: number }>(
+    `SELECT m.subscription_no, m.since, m.until FROM membership AS m
+     WHERE m.topic_no = :topicNo AND m.until > :from AND m.until <= :to AND m.since <= :from LIMIT :limit`,
     given,
   );
   if (came.length > limit || went.length > limit) return null;
-  return { came: came.map(memberOf), went: went.map((row) => row.subscription_no) };
+  return {
+    came: came.map(memberOf),
+    went: went.map(({ subscription_no: subscriptionNo, since, until }) => ({ subscriptionNo, since, until })),
+  };
 }
 
 /** Makes the deliveries of stretches, one result each. Stretches of one FIFO topic come in the order of their notifications. */

@@ -28,6 +28,9 @@ export interface Members {
 /** Makes the memory of one server. */
 export function createMembers(store: Store): Members {
   const kept = new Map<number, MemberIndex>();
+  /** What each was counted with, and all of them. */
+  const counted = new Map<number, number>();
+  let total = 0;
   const turns = new Map<number, Promise<unknown>>();
 
   const readAll = async ({ topicNo, version }: Addressed): Promise<MemberIndex> => {
@@ -51,15 +54,20 @@ export function createMembers(store: Store): Members {
     // Who left may have been swept away since: then there are too many.
     return index.countAt(version) === members ? index : null;
   };
-  const keep = (topicNo: number, index: MemberIndex): void => {
+  const forget = (topicNo: number): void => {
+    total -= counted.get(topicNo) ?? 0;
+    counted.delete(topicNo);
     kept.delete(topicNo);
+  };
+  /** Keeps an index as the one used last; those not used for longest make room. */
+  const keep = (topicNo: number, index: MemberIndex): void => {
+    forget(topicNo);
     kept.set(topicNo, index);
-    let total = 0;
-    for (const { size } of kept.values()) total += size + 1;
-    for (const [no, { size }] of kept) {
+    counted.set(topicNo, index.size + 1);
+    total += index.size + 1;
+    for (const no of kept.keys()) {
       if (total <= MOST_KEPT || no === topicNo) break;
-      kept.delete(no);
-      total -= size + 1;
+      forget(no);
     }
   };
   const find = async (notification: Addressed): Promise<MemberRow[]> => {

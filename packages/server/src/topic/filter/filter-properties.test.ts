@@ -129,26 +129,38 @@ describe("filters against the rules as they are written", () => {
         expect(verdict.matched).toBe(expected);
         expect(verdict.failures.length > 0).toBe(!expected);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_500 },
     );
     // both outcomes were really met
-    expect(matched).toBeGreaterThan(50);
-    expect(matched).toBeLessThan(2_950);
+    expect(matched).toBeGreaterThan(25);
+    expect(matched).toBeLessThan(1_475);
   });
 
-  it("T10, T15: the index of a topic finds exactly the members whose filters match, in their order", () => {
+  it("T10, T15: the index of a topic finds exactly the members whose filters match, also after some have left", () => {
     let reached = 0;
+    const some = fc.array(fc.tuple(fc.option(policy, { freq: 10 }), fc.boolean()), { maxLength: 12 });
     fc.assert(
-      fc.property(fc.array(fc.option(policy, { freq: 10 }), { maxLength: 12 }), message, (policies, object) => {
-        const members = policies.map((given, member) => ({ member, filter: given === null ? null : (filterOf(given) ?? null) }));
+      fc.property(some, message, (given, object) => {
+        const members = given.map(([each, leaves], no) => ({ no, leaves, policy: each, filter: each === null ? null : filterOf(each) }));
+        const usable = members.filter(({ filter }) => filter !== undefined);
         const document = documentOf({ attributes: null, message: JSON.stringify(object) });
-        const expected = members.flatMap(({ member, filter }) => (filter === null || filter.matches(document) ? [member] : []));
-        expect(createMatcher(members).match(document)).toEqual(expected);
-        reached += expected.length;
+        const matcher = createMatcher<number>();
+        const expected = (staying: typeof usable) =>
+          staying.filter(({ filter }) => filter === null || filter?.matches(document) === true).map(({ no }) => no);
+        const places = usable.map((each) =>
+          matcher.add(each.no, each.policy === null ? null : { text: JSON.stringify(each.policy), scope: "message" }),
+        );
+        const all = matcher.match(document).sort((a, b) => a - b);
+        expect(all).toEqual(expected(usable));
+        usable.forEach(({ leaves }, at) => {
+          if (leaves) matcher.remove(places[at] as (typeof places)[0]);
+        });
+        expect(matcher.match(document).sort((a, b) => a - b)).toEqual(expected(usable.filter(({ leaves }) => !leaves)));
+        reached += all.length;
       }),
-      { numRuns: 1_000 },
+      { numRuns: 500 },
     );
-    expect(reached).toBeGreaterThan(500);
+    expect(reached).toBeGreaterThan(100);
   });
 
   it("T10: a wildcard decides as the regular expression it stands for", () => {
