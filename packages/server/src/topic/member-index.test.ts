@@ -9,7 +9,7 @@ const row = (subscriptionNo: number, since: number, until: number | null, given:
   protocol: "webhook",
   queueNo: subscriptionNo,
   targetNo: null,
-  targetFifo: null,
+  targetFifo: false,
   filter: null,
   scope: "attributes",
   since,
