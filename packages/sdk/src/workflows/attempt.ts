@@ -7,6 +7,7 @@ import { encodeValue } from "./value.ts";
 
 /** What a step's function is given. */
 export interface StepContext {
+  runId: string;
   /** The step's id: its name, with `#n` for repeats. */
   stepId: string;
   /** 1 for the first try. */
@@ -25,6 +26,7 @@ export class StepTimeoutError extends Error {
 
 /** What every try of one step has in common. */
 export interface Trial {
+  runId: string;
   id: string;
   type: "run" | "send";
   policy: RetryPolicy;
@@ -46,9 +48,9 @@ export interface Bench {
 const maxResultBytes = 262_144;
 
 /** The outcome of `work`, or a rejection once `seconds` have passed. */
-async function inTime({ id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
+async function inTime({ runId, id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
   const over = new AbortController();
-  const context: StepContext = { stepId: id, attempt, signal: AbortSignal.any([bench.signal, over.signal]) };
+  const context: StepContext = { runId, stepId: id, attempt, signal: AbortSignal.any([bench.signal, over.signal]) };
   const result = (async () => work(context))();
   if (timeoutSeconds === undefined) return result;
   const settled = new AbortController();

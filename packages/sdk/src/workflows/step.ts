@@ -116,11 +116,11 @@ const sendHash = async (runId: string, stepId: string): Promise<string> => hex(a
 
 /** One try of a send. A standard queue refuses a `dedupId`, so that only messages with a group get one. */
 async function sendOnce(
-  { runId, send }: StepTools,
+  { send }: StepTools,
   client: QueuesClient,
   queueId: string,
   messages: readonly QueueMessage[],
-  { stepId, signal }: StepContext,
+  { runId, stepId, signal }: StepContext,
 ): Promise<SentToQueue[]> {
   const hash = await sendHash(runId, stepId);
   const keyed = messages.map((message, index) =>
@@ -153,7 +153,7 @@ function unheard(step: Step): Step {
 
 /** Makes the steps of one execution. */
 export function createStep(tools: StepTools): Step {
-  const { reach, bench, retry, random, uuid } = tools;
+  const { reach, bench, runId, retry, random, uuid } = tools;
   const value = (name: string, make: () => unknown): Promise<unknown> =>
     reach("value", name, (id) => ({
       kind: "work",
@@ -162,7 +162,7 @@ export function createStep(tools: StepTools): Step {
   const tried = (id: string, type: "run" | "send", work: (context: StepContext) => unknown, options: StepOptions = {}): Plan => {
     const policy = readRetry(options.retry, retry);
     const timeoutSeconds = options.timeout === undefined ? undefined : toSeconds("timeout", options.timeout, 1);
-    return { kind: "work", perform: (attempt) => tryStep({ id, type, policy, timeoutSeconds, work }, attempt, bench) };
+    return { kind: "work", perform: (attempt) => tryStep({ runId, id, type, policy, timeoutSeconds, work }, attempt, bench) };
   };
   const pending = (type: "sleep" | "wait" | "child", name: string, eager: boolean, record: (id: string) => StepRecord): Promise<unknown> =>
     reach(type, name, (id) => ({ kind: "pending", record: record(id), eager }));
