@@ -3,9 +3,11 @@
  * its id is what makes beginning it twice harmless.
  */
 import { type ErrorCode, Fault } from "@millrace/contract";
-import type { Tx, Value } from "../db/db.ts";
+import type { Tx } from "../db/db.ts";
 import { once } from "./once.ts";
-import { RUN, type RunRow, type RunSource, type RunStatus, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { remembered } from "./remembered.ts";
+import { wakeQueueOf } from "./run-end.ts";
+import { RUN, type RunRow, type RunSource, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
 import type { IdempotencyKey } from "./types.ts";
 import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
 import { getWorkflow } from "./workflow.ts";
@@ -26,16 +28,8 @@ export interface NewRun {
   parent?: { no: number; stepId: string };
   /** `null`: what the workflow says, else 30 days. */
   timeoutMs?: number | null;
-}
-
-/** Which runs of an app a list shows: newest first, from before number `before` on. Bounds of time are inclusive below, exclusive above. */
-export interface RunFilter {
-  status?: RunStatus;
-  workflow?: string;
-  since?: number;
-  until?: number;
-  /** Found in the id, the workflow, the source or the error; case does not matter. */
-  text?: string;
+  /** A number that was drawn for it, where several begin at once. */
+  no?: number;
 }
 
 /** What beginning a run came to: `existing` ones are found by their id, whatever app they belong to. */
@@ -46,9 +40,9 @@ export type Begun = { begun: "new" | "existing"; run: RunRow } | { refused: "app
  * message or by another run.
  */
 export async function beginRun(tx: Tx, appNo: number, given: NewRun, effects: Effects): Promise<Begun> {
-  const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
-  if (app === undefined) return { refused: "app_not_found" };
-  const workflow = await getWorkflow(tx, appNo, given.workflow);
+  const queueNo = await wakeQueueOf(tx, appNo, effects);
+  if (queueNo === null) return { refused: "app_not_found" };
+  const workflow = await remembered(effects.memory, `workflow ${appNo} ${given.workflow}`, () => getWorkflow(tx, appNo, given.workflow));
   const found = async (): Promise<RunRow | null> => {
     const [row] = await tx.query(`SELECT ${RUN} FROM run WHERE id = :id`, { id: given.id });
     return row === undefined ? null : runOf(row);
@@ -58,7 +52,7 @@ export async function beginRun(tx: Tx, appNo: number, given: NewRun, effects: Ef
     return existing === null ? { refused: "workflow_not_found" } : { begun: "existing", run: existing };
   }
   const timeoutMs = given.timeoutMs ?? workflow.timeoutMs ?? RUN_TIMEOUT_MS;
-  const [no] = await tx.sequence(1);
+  const no = given.no ?? (await tx.sequence(1))[0];
   const [row] = await tx.query(
     `INSERT INTO run (no, id, app_no, workflow, status, attempt, executions, steps, journal_bytes, source, parent_no, parent_step,
        timeout_ms, timeout_at, created_at, input)
@@ -79,7 +73,7 @@ export async function beginRun(tx: Tx, appNo: number, given: NewRun, effects: Ef
     },
   );
   if (row !== undefined) {
-    effects.sends.push(wakeUp(Number(app.queue_no), given.id, "started"));
+    effects.sends.push(wakeUp(queueNo, given.id, "started"));
     return { begun: "new", run: runOf(row) };
   }
   const existing = await found();
@@ -109,29 +103,6 @@ async function begunRun(tx: Tx, appNo: number, given: NewRun, effects: Effects):
   return begun.run;
 }
 
-/** The conditions of a filter, and their parameters. */
-function conditions(filter: RunFilter): { where: string; params: Record<string, Value> } {
-  const { status, workflow, since, until, text } = filter;
-  const parts: string[] = [];
-  const params: Record<string, Value> = {};
-  const add = (part: string, name: string, value: Value) => {
-    parts.push(` AND ${part}`);
-    params[name] = value;
-  };
-  if (status !== undefined) add("status = :status", "status", status);
-  // The planner must see that an open run is meant to take the index of those.
-  if (status !== undefined && status !== "completed") parts.push(" AND status <> 'completed'");
-  if (workflow !== undefined) add("workflow = :workflow", "workflow", workflow);
-  if (since !== undefined) add("created_at >= :since", "since", since);
-  if (until !== undefined) add("created_at < :until", "until", until);
-  if (text !== undefined) {
-    const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, "\\$&")}%`;
-    const columns = ["id", "workflow", "source", "coalesce(error, '')"];
-    add(`(${columns.map((column) => `lower(${column}) LIKE :text ESCAPE '\\'`).join(" OR ")})`, "text", pattern);
-  }
-  return { where: parts.join(""), params };
-}
-
 /** Every cold verb that begins, reads or removes runs. */
 export const runVerbs = {
   /**
@@ -141,9 +112,10 @@ export const runVerbs = {
   async requestRuns(tx: Tx, requests: readonly RunRequest[]): Promise<RequestedRun[]> {
     const effects = noEffects();
     const answers: RequestedRun[] = [];
-    for (const { appNo, given, key } of requests) {
+    const nos = await tx.sequence(requests.length);
+    for (const [i, { appNo, given, key }] of requests.entries()) {
       try {
-        const begin = () => begunRun(tx, appNo, given, effects);
+        const begin = () => begunRun(tx, appNo, { ...given, no: nos[i] as number }, effects);
         answers.push({ run: key === null ? await begin() : (await once(tx, key, begin)).result });
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
@@ -170,21 +142,6 @@ export const runVerbs = {
   async getPayload(tx: Tx, runNo: number, which: "input" | "output"): Promise<Uint8Array | null> {
     const [row] = await tx.query<{ payload: Uint8Array | null }>(`SELECT ${which} AS payload FROM run WHERE no = :runNo`, { runNo });
     return row?.payload ?? null;
-  },
-
-  /** A page of an app's runs, newest first; `next` goes on after it, `null` at the end. */
-  async listRuns(
-    tx: Tx,
-    appNo: number,
-    page: { filter: RunFilter; before: number | null; limit: number },
-  ): Promise<{ runs: RunRow[]; next: number | null }> {
-    const { where, params } = conditions(page.filter);
-    const rows = await tx.query(
-      `SELECT ${RUN} FROM run WHERE app_no = :appNo${page.before === null ? "" : " AND no < :before"}${where} ORDER BY no DESC LIMIT :limit`,
-      { appNo, limit: page.limit + 1, ...params, ...(page.before === null ? {} : { before: page.before }) },
-    );
-    const runs = rows.slice(0, page.limit).map(runOf);
-    return { runs, next: rows.length > page.limit ? (runs.at(-1)?.no ?? null) : null };
   },
 
   /** A page of a run's steps in the order of their first record, after position `after`. Without `results` these are left unread. */

@@ -21,6 +21,7 @@ import { reportVerbs } from "./report.ts";
 import { resumeVerbs } from "./resume.ts";
 import { runVerbs } from "./run.ts";
 import { runControlVerbs } from "./run-control.ts";
+import { runListVerbs } from "./run-list.ts";
 import { runResultVerbs } from "./run-result.ts";
 import { scheduleVerbs } from "./schedule.ts";
 import { startVerbs } from "./start.ts";
@@ -58,6 +59,7 @@ export const coldVerbs = {
   ...appVerbs,
   ...workflowVerbs,
   ...runVerbs,
+  ...runListVerbs,
   ...runControlVerbs,
   ...runResultVerbs,
   ...waitVerbs,

@@ -2,7 +2,8 @@
 import { Fault, invalid } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
 import type { AppRow } from "../store/app.ts";
-import type { NewRun, RequestedRun, RunFilter, RunRequest } from "../store/run.ts";
+import type { NewRun, RequestedRun, RunRequest } from "../store/run.ts";
+import type { RunFilter } from "../store/run-list.ts";
 import type { RunRow, RunStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
@@ -12,9 +13,9 @@ import { type WireRun, type WireStep, wireRun, wireStep } from "./wire.ts";
 
 export type { RunRow };
 
-/** How many runs one page of a list reads at once, and how many it may walk over to find those in the key's reach. */
+/** How many runs one page of a list reads at once, and how often, to find those that fit and are in the key's reach. */
 const STRIDE = 200;
-const WALK = 2_000;
+const STRIDES = 10;
 /** How many runs one call changes by a filter, and how many in one transaction. */
 const STEERED = 1_000;
 const STEERED_AT_ONCE = 100;
@@ -82,17 +83,15 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
   ): Promise<{ runs: RunRow[]; next: number | null }> => {
     const runs: RunRow[] = [];
     let before = page.before;
-    for (let walked = 0; walked < WALK; ) {
-      const limit = Math.min(STRIDE, WALK - walked);
-      const { runs: some, next } = await store.run("listRuns", app.no, { filter, before, limit });
+    for (let stride = 0; stride < STRIDES; stride++) {
+      const { runs: some, next } = await store.run("listRuns", app.no, { filter, before, limit: STRIDE });
       for (const run of some) {
-        walked++;
-        before = run.no;
         if (!reaches(run.workflow)) continue;
         runs.push(run);
         if (runs.length === page.limit) return { runs, next: run === some.at(-1) ? next : run.no };
       }
       if (next === null) return { runs, next: null };
+      before = next;
     }
     return { runs, next: before };
   };
