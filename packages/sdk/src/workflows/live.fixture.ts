@@ -24,10 +24,10 @@ export interface LiveWorkflows {
   connection: ConnectionOptions;
   /** A call relative to the project; answers the status and the body. */
   api<T>(method: string, path: string, body?: unknown): Promise<T>;
-  /** Makes a push app that serves these workflows. */
-  push(name: string, workflows: readonly AnyWorkflow[], options?: ServeOptions): Promise<void>;
-  /** Makes a pull app and works for it until the test is over, or until `stop`. */
-  pull(name: string, workflows: readonly AnyWorkflow[]): Promise<{ stop(): Promise<void> }>;
+  /** Makes a push app that serves these workflows, or at each call those that are deployed then. */
+  push(name: string, workflows: readonly AnyWorkflow[] | (() => readonly AnyWorkflow[]), options?: ServeOptions): Promise<void>;
+  /** Makes a pull app and works for it until the test is over, or until `stop`, which answers how many executions that were. */
+  pull(name: string, workflows: readonly AnyWorkflow[]): Promise<{ stop(): Promise<number> }>;
   /** Starts a run; answers its id. */
   start(app: string, workflow: string, input?: unknown): Promise<string>;
   /** The run once it is as asked for. */
@@ -43,7 +43,7 @@ const isOver = ({ status }: ShownRun): boolean => ["completed", "failed", "cance
 export async function liveWorkflows(): Promise<LiveWorkflows> {
   const server = await live();
   const connection = { apiKey: server.apiKey, organizationId: "acme", projectId: "shop", baseUrl: server.url };
-  const closers: (() => Promise<void> | void)[] = [];
+  const closers: (() => Promise<unknown> | unknown)[] = [];
   const api = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const answer = await fetch(`${server.url}/v1/organizations/acme/projects/shop${path}`, {
       method,
@@ -67,7 +67,8 @@ export async function liveWorkflows(): Promise<LiveWorkflows> {
     async push(name, workflows, options) {
       let secret = "not known yet";
       // The app is asked for its workflows while it is made, before its secret is known: what comes then is refused.
-      const listener = toNodeHandler((request) => serve(workflows, { signingSecret: secret, ...options })(request));
+      const deployed = typeof workflows === "function" ? workflows : () => workflows;
+      const listener = toNodeHandler((request) => serve(deployed(), { signingSecret: secret, ...options })(request));
       const http = createServer((request, response) => void listener(request, response)).listen(0, "127.0.0.1");
       await once(http, "listening");
       closers.push(() => {
@@ -79,12 +80,13 @@ export async function liveWorkflows(): Promise<LiveWorkflows> {
       await api("POST", `/apps/${name}/sync`);
     },
     async pull(name, workflows) {
-      await api("POST", "/apps", { name, mode: "pull" });
+      const { apps } = await api<{ apps: { name: string }[] }>("GET", "/apps");
+      if (!apps.some((app) => app.name === name)) await api("POST", "/apps", { name, mode: "pull" });
       const stop = new AbortController();
       const working = worker({ ...connection, app: name, workflows, signal: stop.signal });
       const stopped = async () => {
         stop.abort();
-        await working;
+        return (await working).executions;
       };
       closers.push(stopped);
       await server.until(
