@@ -21,7 +21,8 @@ const published = (attributes: Record<string, string> = {}, message = "m") => ({
   structure: null,
   attributes,
 });
-const numbers = (rows: readonly MemberRow[]): number[] => rows.map(({ subscriptionNo }) => subscriptionNo);
+const numbers = (rows: Iterable<MemberRow | null>): number[] =>
+  [...rows].flatMap((each) => (each === null ? [] : [each.subscriptionNo])).sort((a, b) => a - b);
 
 describe("the members of a topic in memory", () => {
   it("T3, T10: a version sees its own members and filters, also after later ones changed them", () => {
@@ -34,7 +35,7 @@ describe("the members of a topic in memory", () => {
         { subscriptionNo: 1, since: 1, until: 8 },
       ],
     });
-    const reached = (version: number, store: string) => numbers(index.match(published({ store }), version));
+    const reached = (version: number, store: string) => numbers(index.walk(published({ store }), version));
     expect([reached(5, "berlin"), reached(5, "paris")]).toEqual([[1, 2], [1]]);
     expect([reached(7, "berlin"), reached(7, "paris")]).toEqual([
       [1, 3],
@@ -51,7 +52,7 @@ describe("the members of a topic in memory", () => {
     index.add([row(1, 1, null, { filter, scope: "message" }), row(2, 1, null, { filter, scope: "message", protocol: "queue" })]);
     const message = JSON.stringify({ default: '{"kind":"w"}', queue: '{"kind":"q"}' });
     const notification = { ...published({}, message), structure: "json" as const };
-    expect(numbers(index.match(notification, 1))).toEqual([1]);
+    expect(numbers(index.walk(notification, 1))).toEqual([1]);
   });
 
   it("T15: what ended is let go of when it is much, and the versions that needed it with it", () => {
@@ -64,7 +65,7 @@ describe("the members of a topic in memory", () => {
     expect([index.size, index.floor]).toEqual([count, 1]);
     index.advance(3, { came: [], went: went(1_000, 1_100, 3) });
     expect([index.size, index.floor, index.countAt(3)]).toEqual([count - 1_100, 3, count - 1_100]);
-    expect(index.match(published(), 3)).toHaveLength(count - 1_100);
+    expect(numbers(index.walk(published(), 3))).toHaveLength(count - 1_100);
   });
 
   it("T3, T15: however members come and go, every version in its range sees what a walk over all memberships would", () => {
@@ -98,7 +99,7 @@ describe("the members of a topic in memory", () => {
             ({ since, until, filter }) =>
               since <= version && (until === null || until > version) && (filter === null || filter.includes("x")),
           );
-          expect(numbers(index.match(published({ a: "x" }), version))).toEqual(numbers(expected).sort((a, b) => a - b));
+          expect(numbers(index.walk(published({ a: "x" }), version))).toEqual(numbers(expected));
         }
       }),
       { numRuns: 300 },

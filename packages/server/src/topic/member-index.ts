@@ -23,8 +23,8 @@ export interface MemberIndex {
   advance(to: number, changes: { came: readonly MemberRow[]; went: readonly MemberEnd[] }): void;
   /** How many members there are at a version. */
   countAt(version: number): number;
-  /** Whom a notification of a version reaches, by number. */
-  match(notification: Published, version: number): MemberRow[];
+  /** Yields whom a notification of a version reaches, and `null` for each that was evaluated in vain: the caller may rest in between. */
+  walk(notification: Published, version: number): Generator<MemberRow | null>;
 }
 
 /** Ended memberships that are held for older notifications: so many at least, and up to a quarter of all. */
@@ -88,13 +88,14 @@ export function createMemberIndex(at: number): MemberIndex {
       for (const { member } of places.values()) if (validAt(member, asked)) count += 1;
       return count;
     },
-    match(notification, asked) {
+    *walk(notification, asked) {
       const { attributes } = notification;
-      const reached = (["webhook", "queue"] as const).flatMap((protocol) => {
-        if (matchers[protocol].size === 0) return [];
-        return matchers[protocol].match(documentOf({ attributes, message: payloadFor(notification, protocol) }));
-      });
-      return reached.filter((member) => validAt(member, asked)).sort((a, b) => a.subscriptionNo - b.subscriptionNo);
+      for (const protocol of ["webhook", "queue"] as const) {
+        const matcher = matchers[protocol];
+        if (matcher.size === 0) continue;
+        const document = documentOf({ attributes, message: payloadFor(notification, protocol) });
+        for (const member of matcher.walk(document)) yield member !== null && validAt(member, asked) ? member : null;
+      }
     },
   };
 }

@@ -3,6 +3,7 @@
  * what changes, so that a publication costs its matches and not the topic's members (T15). What is kept is bounded, and read again when
  * it is needed.
  */
+import { setImmediate } from "node:timers/promises";
 import type { MemberRow } from "../store/fan-out.ts";
 import type { Store } from "../store/store.ts";
 import { createMemberIndex, type MemberIndex, type Published } from "./member-index.ts";
@@ -12,6 +13,9 @@ const MOST_KEPT = 200_000;
 const PAGE = 2_000;
 /** More changes than this between two versions and everything is read again. */
 const MOST_CHANGES = 2_000;
+/** Evaluations, and bytes of messages that they look through, after which others get their turn. */
+const EVALUATIONS = 1_000;
+const EVALUATED_BYTES = 1024 * 1024;
 
 /** What a notification is for: the topic at a version, which has `members` then. */
 interface Addressed extends Published {
@@ -70,13 +74,24 @@ export function createMembers(store: Store): Members {
       forget(no);
     }
   };
+  const evaluate = async (index: MemberIndex, notification: Addressed): Promise<MemberRow[]> => {
+    const reached: MemberRow[] = [];
+    const atOnce = Math.max(1, Math.min(EVALUATIONS, Math.floor(EVALUATED_BYTES / (notification.message.length + 1))));
+    let evaluated = 0;
+    for (const member of index.walk(notification, notification.version)) {
+      if (member !== null) reached.push(member);
+      evaluated += 1;
+      if (evaluated % atOnce === 0) await setImmediate();
+    }
+    return reached.sort((a, b) => a.subscriptionNo - b.subscriptionNo);
+  };
   const find = async (notification: Addressed): Promise<MemberRow[]> => {
     const { topicNo, version } = notification;
     const known = await fromMemory(notification);
     const index = known ?? (await readAll(notification));
     // what had to be read for an older version is for this notification alone
     if (version >= (kept.get(topicNo)?.version ?? 0) || known !== null) keep(topicNo, index);
-    return index.match(notification, version);
+    return evaluate(index, notification);
   };
 
   return {

@@ -14,7 +14,12 @@ const stored = ({ policy, scope }: Member) => (policy === null ? null : { text: 
 function indexed(members: readonly Member[]) {
   const matcher = createMatcher<string>();
   const places = members.map((each) => matcher.add(each.name, stored(each)));
-  return { ...matcher, match: (document: FilterDocument) => matcher.match(document).sort(), places, matcher };
+  return {
+    ...matcher,
+    match: (document: FilterDocument) => [...matcher.walk(document)].filter((name) => name !== null).sort(),
+    places,
+    matcher,
+  };
 }
 const attributes = (given: Record<string, string>) => documentOf({ attributes: given, message: "not json" });
 const message = (given: unknown) => documentOf({ attributes: null, message: JSON.stringify(given) });

@@ -30,9 +30,12 @@ export interface Matcher<T> {
   /** Without a policy everything reaches the member. */
   add(member: T, policy: StoredPolicy | null): Place<T>;
   remove(place: Place<T>): void;
-  /** The members that a notification reaches, in no order. */
-  match(document: FilterDocument): T[];
-  /** How many members `match` looks at for this notification; for tests and figures. */
+  /**
+   * Evaluates a notification's candidates one after the other, in no order: yields each that it reaches, and `null` for each that it does
+   * not, so that the caller may rest between two. Nobody may come or go meanwhile.
+   */
+  walk(document: FilterDocument): Generator<T | null>;
+  /** How many members `walk` looks at for this notification; for tests and figures. */
   candidates(document: FilterDocument): number;
 }
 
@@ -137,14 +140,12 @@ export function createMatcher<T>(): Matcher<T> {
       if (place.policy !== null) tidy(place.policy.scope, anchorsOf(JSON.parse(place.policy.text)));
       size -= 1;
     },
-    match(document) {
-      const reached: T[] = [];
+    *walk(document) {
       for (const place of candidatesOf(document)) {
         const { member, policy } = place;
         if (policy !== null) place.filter ??= compileFilter(JSON.parse(policy.text), policy.scope);
-        if (place.filter?.matches(document) ?? true) reached.push(member);
+        yield (place.filter?.matches(document) ?? true) ? member : null;
       }
-      return reached;
     },
     candidates: (document) => candidatesOf(document).size,
   };
