@@ -65,14 +65,20 @@ export const topicLaneVerbs = {
     return lanes;
   },
 
-  /** Of the next `limit` subscriptions after the one numbered `after`, the internal queues that hold something; `next`: go on after it. */
+  /**
+   * Of the next `limit` queues with something in line, after the one numbered `after`, those that are internal queues of topic
+   * subscriptions; `next`: go on after it. The index is walked from queue to queue: it costs what queues have something, not messages.
+   */
   async waitingTopicQueues(tx: Tx, after: number, limit: number): Promise<{ queueNos: number[]; next: number | null }> {
-    const rows = await tx.query<{ no: number; queue_no: number; waits: number }>(
-      `SELECT s.no, s.queue_no, (SELECT count(*) FROM (SELECT 1 AS one FROM message AS m WHERE m.queue_no = s.queue_no LIMIT 1) AS c) AS waits
-       FROM topic_subscription AS s WHERE s.no > :after AND s.ended_at IS NULL ORDER BY s.no LIMIT :limit`,
+    const next = (than: string): string =>
+      `(SELECT m.queue_no FROM message AS m WHERE m.queue_no > ${than} AND m.line_at IS NOT NULL ORDER BY m.queue_no, m.line_at LIMIT 1)`;
+    const rows = await tx.query<{ no: number; ours: number | null }>(
+      `WITH RECURSIVE filled (no) AS (SELECT ${next(":after")} UNION ALL SELECT ${next("filled.no")} FROM filled WHERE filled.no IS NOT NULL)
+       SELECT f.no, (SELECT s.no FROM topic_subscription AS s WHERE s.queue_no = f.no AND s.ended_at IS NULL) AS ours
+       FROM filled AS f WHERE f.no IS NOT NULL LIMIT :limit`,
       { after, limit },
     );
-    const queueNos = rows.filter(({ waits }) => waits > 0).map((row) => row.queue_no);
+    const queueNos = rows.filter(({ ours }) => ours !== null).map(({ no }) => no);
     return { queueNos, next: rows.length === limit ? (rows.at(-1)?.no ?? null) : null };
   },
 

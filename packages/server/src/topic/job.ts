@@ -142,15 +142,17 @@ export function createJobs(deps: JobDeps, row: () => TopicLaneRow, now: () => nu
         leaseMs,
         ...(fence === undefined ? {} : { fence }),
       });
+      const messages = batches.flat();
+      const found = await Promise.all(messages.map((message) => jobOf(message, leaseMs)));
       const jobs: Job[] = [];
-      for (const message of batches.flat()) {
-        const job = await jobOf(message, leaseMs);
+      for (const [i, job] of found.entries()) {
+        const message = messages[i] as ClaimedMessage;
         if (job === null) await store.settle([{ queueNo, seq: message.seq, receipt: message.receipt, outcome: "ack" }]);
         else if (spent({ attempts: message.attempts, ageMs: job.ageMs, retry: retry() })) await endSpent(job);
         else jobs.push(job);
       }
       // What was ended here made room: there may be more behind it.
-      return { jobs, nextInMs: jobs.length < batches.length ? 0 : nextInMs };
+      return { jobs, nextInMs: jobs.length < messages.length ? 0 : nextInMs };
     },
     put(job) {
       const { subscription, target } = row();

@@ -17,7 +17,8 @@ import { createWebhookLane, type TopicLaneDeps } from "./webhook-lane.ts";
 /** Subscriptions that are looked up or walked over at once. */
 const PAGE = 100;
 const WALK = 2_000;
-/** When a lane without work is put away. */
+/** How often lanes are looked after, and when one without work is put away. */
+const LOOK_MS = 20_000;
 const IDLE_MS = 60_000;
 /** Queue numbers known to be none of ours; beyond it all are looked up anew. */
 const MOST_FOREIGN = 1_000_000;
@@ -53,22 +54,21 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
   const unknown = new Map<number, number>();
   const stops: (() => void)[] = [];
   let timer: Cancel | undefined;
+  let reading: Promise<void> = Promise.resolve();
   let looking = false;
+  /** Subscriptions and topics that changed during a look-up. */
+  const missed = new Set<number>();
   const resting: (() => void)[] = [];
   let stopped = false;
 
   const report = (err: unknown): void => log.warn({ err }, "topic subscriptions could not be read; they are tried again");
   const make = (row: TopicLaneRow): Running => {
-    const { protocol } = row.subscription;
-    const held: Running = { row, ended: false, lane: undefined as unknown as Lane, set: () => {}, idleSince: null };
-    const rowNow = (): TopicLaneRow => held.row;
-    const alive = (): boolean => !held.ended && !stopped;
-    if (protocol === "webhook") {
-      const source = createWebhookLane(deps, rowNow, alive);
-      held.set = source.refresh;
-      held.lane = dispatcher.add(source, true);
-    } else held.lane = dispatcher.add(createQueueLane(deps, rowNow, alive), true);
-    return held;
+    const state = { row, ended: false };
+    const rowNow = (): TopicLaneRow => state.row;
+    const alive = (): boolean => !state.ended && !stopped;
+    const webhook = row.subscription.protocol === "webhook" ? createWebhookLane(deps, rowNow, alive) : null;
+    const lane = webhook === null ? dispatcher.add(createQueueLane(deps, rowNow, alive), true) : dispatcher.add(webhook, true);
+    return Object.assign(state, { lane, set: () => webhook?.refresh(), idleSince: null });
   };
   const end = (queueNo: number, held: Running): void => {
     held.ended = true;
@@ -80,8 +80,7 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
     if (foreign.size >= MOST_FOREIGN) foreign.clear();
     foreign.add(queueNo);
   };
-  /** Reads subscriptions and puts them in force. */
-  const read = async (queueNos: readonly number[]): Promise<void> => {
+  const readNow = async (queueNos: readonly number[]): Promise<void> => {
     const rows = new Map((await store.run("topicLanes", queueNos)).map((row) => [row.subscription.queueNo, row]));
     for (const queueNo of queueNos) {
       const held = running.get(queueNo);
@@ -95,6 +94,11 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
       } else if (!stopped) running.set(queueNo, make(row));
     }
   };
+  /** Reads subscriptions and puts them in force: one reading after the other, so that the last word is the store's. */
+  const read = (queueNos: readonly number[]): Promise<void> => {
+    reading = reading.catch(() => {}).then(() => readNow(queueNos));
+    return reading;
+  };
   /** Looks up queues that had work and that nobody here knows. */
   const lookUp = async (): Promise<void> => {
     looking = true;
@@ -103,6 +107,11 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
       for (const [queueNo] of asked) unknown.delete(queueNo);
       try {
         await read(asked.map(([queueNo]) => queueNo));
+        // Their lanes were not there yet to hear of these changes.
+        for (const no of [...missed]) {
+          missed.delete(no);
+          await changed(no);
+        }
         for (const [queueNo, inMs] of asked) running.get(queueNo)?.lane.wake(inMs);
       } catch (error) {
         report(error);
@@ -147,12 +156,19 @@ export function createTopicLanes(deps: TopicLaneDeps & { dispatcher: Dispatcher;
   };
   /** A number is a subscription's internal queue's, or a topic's: then it means all its subscriptions. */
   const changed = async (no: number): Promise<void> => {
+    if (looking) missed.add(no);
     const nos = running.has(no) ? [no] : [...running].filter(([, { row }]) => row.topic.no === no).map(([queueNo]) => queueNo);
     for (let from = 0; from < nos.length; from += PAGE) await read(nos.slice(from, from + PAGE));
   };
+  const isMine = (queueNo: number): boolean => ownership.fence(laneKey(queueNo)) !== null;
+  const look = async (): Promise<void> => {
+    await putAway();
+    // Wake-ups by other nodes can be lost.
+    if (store.engine === "postgres") await walk(isMine);
+  };
   const arm = (): void => {
-    timer = clock.after(IDLE_MS / 4, () => {
-      putAway()
+    timer = clock.after(LOOK_MS, () => {
+      look()
         .catch(report)
         .finally(() => !stopped && arm());
     });
