@@ -12,41 +12,15 @@ import { Registry } from "prom-client";
 import { uuidv7 } from "uuidv7";
 import { createClock, type VirtualClock } from "../clock.ts";
 import { ownsEverything } from "../cluster/ownership.ts";
-import { createConsumers } from "../consumer/consumer.ts";
-import { createDispatcher } from "../delivery/dispatcher.ts";
-import { createPressure } from "../delivery/pressure.ts";
-import type { Attempt } from "../delivery/types.ts";
-import { createDeployments } from "../deployment/deployment.ts";
-import { createEnvironments } from "../deployment/environment.ts";
-import { createAudit } from "../identity/audit.ts";
-import { createAuthenticator } from "../identity/authenticate.ts";
 import { ensureInstallation } from "../identity/installation.ts";
-import { createAccess } from "../identity/resolve.ts";
-import { createTenancy } from "../identity/tenancy.ts";
 import { createVault, type Vault } from "../identity/vault.ts";
-import { createHousekeeping, type Housekeeping } from "../queue/housekeeping.ts";
-import { createQueueRoom } from "../queue/room.ts";
-import { createSchedules, scheduleChore } from "../schedule/schedule.ts";
+import type { Housekeeping } from "../queue/housekeeping.ts";
+import { openRooms } from "../rooms.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
-import { createSubscriptions } from "../subscription/subscription.ts";
-import { createDeliveryRoom } from "../topic/delivery-room.ts";
-import { createExplainer } from "../topic/explain.ts";
-import { createTopicRoom } from "../topic/room.ts";
-import { createApps } from "../workflow/app.ts";
-import { createWorkflowEngine } from "../workflow/engine.ts";
-import { createRuns } from "../workflow/run.ts";
 import { type AppLimits, createApp } from "./app.ts";
-import { auditHandlers } from "./audit.ts";
-import { basalticHandlers } from "./basaltic/handlers.ts";
-import { messageHandlers } from "./ezgh/messages.ts";
-import { queueHandlers } from "./ezgh/queues.ts";
-import { subscriptionHandlers } from "./ezgh/subscriptions.ts";
-import { gigadriveHandlers } from "./gigadrive/handlers.ts";
 import type { Handlers } from "./handler.ts";
-import { identityHandlers } from "./identity.ts";
 import { createLoad, type Load } from "./load.ts";
-import { workflowHandlers } from "./workflows/handlers.ts";
 
 export type Engine = "sqlite" | "postgres";
 
@@ -110,11 +84,12 @@ export async function openDoor(
   const clock = createClock({ frozen: true });
   const opened = await openStore({ url, clock });
   const verbs: string[] = [];
-  const store: Store = {
+  const store: typeof opened = {
     ...opened,
     engine: opened.engine,
     run(verb, ...args) {
-      verbs.push(verb);
+      // What is kept of a call says nothing of how it was answered.
+      if (verb !== "addAudit") verbs.push(verb);
       return opened.run(verb, ...args);
     },
     once(key, verb, ...args) {
@@ -132,112 +107,34 @@ export async function openDoor(
     newId: uuidv7,
     random,
   });
-  const authenticator = createAuthenticator({ store, clock, vault, onError: (err) => logged.push({ err }) });
-  const room = createQueueRoom({ store, clock });
-  const access = createAccess({ store, clock, findQueue: room.findQueue });
-  const tenancy = createTenancy({ store, authenticator, access, newId: uuidv7, random });
-  // Of the chores only the schedules': the others have suites of their own.
-  const housekeeping = createHousekeeping({
-    clock,
-    chores: [scheduleChore(store)],
-    failed: (chore, err) => logged.push({ chore, err }),
-  });
-  const schedules = createSchedules({ store, maxMessageBytes: 262_144, work: (chore) => housekeeping.nudge(chore) });
-  const pressure = createPressure(clock, () => {});
-  const dispatcher = createDispatcher({ clock, report: (err) => logged.push({ err }) });
-  const attempt: Attempt = async () => ({
-    kind: "failure",
-    class: "refused",
-    message: "nothing is delivered in this test",
-    durationMs: 1,
-  });
-  const policy = { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] };
-  const served = (environmentNo: number): Promise<void> => consumers.served(environmentNo);
-  const environments = createEnvironments({ store, vault, served });
-  const deployments = createDeployments({ store, policy, served });
-  const consumers = createConsumers({
+  const registry = new Registry();
+  const told = (fields: object): void => void logged.push({ ...fields });
+  const rooms = openRooms({
     store,
     clock,
     vault,
-    dispatcher,
-    pressure,
-    attempt,
-    directory: room.directory,
-    environments,
-    version: "0.0.0",
-    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
-  });
-  const subscriptions = createSubscriptions({
-    store,
-    clock,
-    vault,
-    dispatcher,
-    pressure,
-    attempt,
-    policy,
-    directory: room.directory,
-    version: "0.0.0",
-    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
-  });
-  const topicRoom = createTopicRoom({ store, vault, policy, publicUrl: () => "https://millrace.example.com" });
-  const deliveryRoom = createDeliveryRoom({
-    store,
-    clock,
-    vault,
-    topics: topicRoom,
-    dispatcher,
-    pressure,
-    attempt,
+    attempt: async () => ({ kind: "failure", class: "refused", message: "nothing is delivered in this test", durationMs: 1 }),
+    policy: { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] },
+    registry,
     ownership: ownsEverything,
-    registry: new Registry(),
+    log: { debug: () => {}, info: () => {}, warn: told, error: told },
+    version: "0.0.0",
     region: "local",
-    version: "0.0.0",
-    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
+    maxMessageBytes: 262_144,
+    publicUrl: () => "https://millrace.example.com",
+    // Of the chores only the schedules': the others have suites of their own.
+    chores: (name) => name === "schedules",
   });
-  const workflowEngine = createWorkflowEngine({
-    store,
-    clock,
-    vault,
-    dispatcher,
-    pressure,
-    attempt,
-    version: "0.0.0",
-    log: { debug: () => {}, info: () => {}, warn: (fields) => logged.push({ ...fields }) },
-    callbackUrl: () => "https://millrace.example.com/v1/workflow-executions",
-  });
-  const apps = createApps({ store, vault, policy, engine: workflowEngine, report: (err) => logged.push({ err }), onDelete: () => {} });
-  const runs = createRuns({ store });
-  const deps = { access, ...room };
-  const audit = createAudit({ store: opened, failed: (err) => logged.push({ err }) });
-  const real: Handlers = {
-    ...auditHandlers({ access, audit }),
-    ...identityHandlers({ access, tenancy }),
-    ...queueHandlers(deps),
-    ...messageHandlers(deps),
-    ...subscriptionHandlers({ access, subscriptions, findApp: apps.find }),
-    ...basalticHandlers({
-      ...deps,
-      ...topicRoom,
-      ...deliveryRoom,
-      explainer: createExplainer({ store, directory: room.directory, vault }),
-      region: "local",
-    }),
-    ...workflowHandlers({ access, apps, runs, engine: workflowEngine }),
-    ...gigadriveHandlers({ ...deps, consumers, schedules, environments, deployments }),
-  };
   const app = createApp({
-    handlers: { ...real, ...options.handlers?.(real) },
-    authenticator,
+    handlers: { ...rooms.handlers, ...options.handlers?.(rooms.handlers) },
+    ...rooms.doors,
     vault,
     clock,
     load: options.load ?? createLoad({ memoryCapBytes: 4 * 1024 ** 3, maxLoopDelayMs: 60_000 }),
-    registry: new Registry(),
-    audit,
-    logger: { error: (fields) => logged.push(fields) },
+    registry,
+    logger: { error: told },
     ready: options.ready ?? (async () => true),
     limits: options.limits,
-    links: topicRoom.topicSubscriptions,
-    executions: workflowEngine.executions,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
@@ -282,7 +179,7 @@ export async function openDoor(
     store,
     vault,
     clock,
-    housekeeping,
+    housekeeping: rooms.housekeeping,
     url,
     port,
     apiKey,
@@ -293,10 +190,8 @@ export async function openDoor(
     open,
     async close() {
       agent.destroy();
-      await app.close();
-      room.close();
-      await housekeeping.close();
-      await subscriptions.stop(0);
+      await Promise.all([rooms.stop(0), app.close()]);
+      await rooms.close();
       await store.close();
       folder?.remove();
     },

@@ -248,9 +248,9 @@ describe("probes", () => {
   });
 
   it("A1: /metrics counts requests by operation and status, and nothing a client can choose is a label", async () => {
-    await door.shop("/queues/%3Cscript%3E");
+    await door.shop("/queues/%3Cscrawl%3E");
     const { text } = await door.request("/metrics", { key: null });
     expect(text).toMatch(/millrace_http_requests_total\{operation="GetQueue",status="404"\} [1-9]/);
-    expect(text).not.toContain("script");
+    expect(text).not.toContain("scrawl");
   });
 });
