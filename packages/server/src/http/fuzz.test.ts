@@ -12,6 +12,7 @@ interface Schema {
   required?: string[];
   items?: Schema;
   anyOf?: Schema[];
+  oneOf?: Schema[];
   enum?: unknown[];
   const?: unknown;
   minimum?: number;
@@ -78,6 +79,7 @@ function fitting(schema: Schema): fc.Arbitrary<unknown> {
   if (at.const !== undefined) good = fc.constant(at.const);
   else if (at.enum !== undefined) good = fc.constantFrom(...at.enum);
   else if (at.anyOf !== undefined) good = fc.oneof(...at.anyOf.map(fitting));
+  else if (at.oneOf !== undefined) good = fc.oneof(...at.oneOf.map(fitting));
   else if (type === "object" && at.properties !== undefined) {
     const fields = Object.fromEntries(Object.entries(at.properties).map(([key, each]) => [key, fitting(each)]));
     const whole = fc.record(fields, { requiredKeys: at.required ?? [] });
@@ -91,7 +93,7 @@ function fitting(schema: Schema): fc.Arbitrary<unknown> {
     good = fc.oneof(fc.constantFrom(low, high, low - 1, high + 1), fc.integer({ min: low, max: Math.min(high, low + 20) }));
   } else if (type === "boolean") good = fc.boolean();
   else {
-    const usual = fc.constantFrom("orders", "fuzz", "dlq", "https://example.com/hook", "text");
+    const usual = fc.constantFrom("orders", "fuzz", "dlq", "billing", "chargeCustomer", "https://example.com/hook", "text");
     good = fc.oneof(usual, fc.string({ unit: "binary", maxLength: 20 }), hostileText);
   }
   return fc.oneof({ arbitrary: good, weight: 12 }, { arbitrary: hostile, weight: 1 });
@@ -113,12 +115,17 @@ const names: Record<string, string[]> = {
   deploymentId: ["dpl_1", "dpl_2"],
   environmentId: ["production", "staging"],
   topic: ["orders", "orders", "gone"],
+  appId: ["billing", "billing", "fresh", "gone"],
+  runId: [LEARNED],
 };
 
 /** Bodies that are taken where the documented example needs something that is not there. */
 const taken: Partial<Record<OperationName, unknown>> = {
   CreateQueue: { name: "fresh", paused: true },
+  CreateTopic: { name: "fresh" },
   CreateTopicSubscription: { protocol: "queue", endpoint: "orders" },
+  CreateApp: { name: "fresh", mode: "pull" },
+  UpdateApp: { maxConcurrency: 5, notifications: { queueId: "orders", on: ["cancelled"] } },
 };
 
 /** A percent-encoded path part; what cannot be encoded stays raw. */
@@ -158,7 +165,10 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
     const body =
       requestBody === undefined
         ? fc.constant(undefined)
-        : fc.oneof(fc.constant(example), fitting(requestBody.content["application/json"].schema));
+        : fc.oneof(
+            { arbitrary: fc.constant(example), weight: 2 },
+            { arbitrary: fitting(requestBody.content["application/json"].schema), weight: 1 },
+          );
     const text = fc.tuple(body, fc.constantFrom(...Array(20).fill("as is"), "cut", "infinite", "twice")).map(([value, how]) => {
       if (value === undefined) return undefined;
       // With the clock standing still a long wait would never end.
@@ -190,7 +200,7 @@ const shots: fc.Arbitrary<Shot>[] = Object.entries(document.paths).flatMap(([pat
 
 describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
   let door: Door;
-  const learned: Record<string, string> = { subscriptions: "none", redrives: "none", keys: "none" };
+  const learned: Record<string, string> = { subscriptions: "none", redrives: "none", keys: "none", runs: "none" };
   const seen = new Map<OperationName, Set<number>>();
   beforeAll(async () => {
     door = await openDoor(engine);
@@ -210,6 +220,10 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
       await door.request("/v1/organizations/acme/projects/fuzz/queues", { json: { name, type } });
     }
     await door.request("/v1/topics", { json: { name: "orders" }, headers: { "x-account-id": "fuzz" } });
+    const apps = "/v1/organizations/acme/projects/fuzz/apps";
+    await door.request(apps, { json: { name: "billing", mode: "pull" } });
+    const worker = { protocol: "1.2", buildId: "b", workflows: [{ name: "chargeCustomer" }], max: 1, waitSeconds: 0 };
+    await door.request(`${apps}/billing/poll`, { json: worker });
   };
 
   it("A2, Q5: no input to any operation makes a 5xx or a hang, every refusal is a Problem, and the server works on afterwards", async () => {
@@ -240,7 +254,7 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
           if (answer.status >= 400) expect(answer.json.error).toMatchObject({ code: expect.any(String), requestId: expect.any(String) });
         }
       }),
-      { numRuns: 250, interruptAfterTimeLimit: 45_000 },
+      { numRuns: 600, interruptAfterTimeLimit: 45_000 },
     );
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
     expect(door.logged).toEqual([]);
@@ -256,6 +270,8 @@ describe.each<Engine>(["sqlite", "postgres"])("any input on %s", (engine) => {
       "CreateSubscription",
       "CreateTopic",
       "CreateTopicSubscription",
+      "StartRun",
+      "PollTasks",
     ] as const) {
       expect(
         [...(seen.get(name) ?? [])].some((status) => status < 300),
