@@ -13,7 +13,7 @@ export interface Ownership {
 }
 
 /** The fence of a node that shares its database with nobody: nothing checks it. */
-export const UNFENCED: Fence = { slot: -1, token: 0 };
+const UNFENCED: Fence = { slot: -1, token: 0 };
 
 /** A node that owns everything for good: SQLite, and tests of one node. */
 export const ownsEverything: Ownership = { fence: () => UNFENCED, onChange: () => () => {} };
