@@ -68,6 +68,19 @@ describe("authorize", () => {
   });
 });
 
+describe("what a key sees of an app", () => {
+  it("A6, W4: a key for a workflow sees its app, may do nothing to it, and sees no other", () => {
+    const caller = key(["acme/shop/apps/billing/charge"], ["workflows.runs.*"]);
+    expect(authorize(caller, "workflows.runs.start", "acme/shop/apps/billing/charge")).toBe("allowed");
+    expect(authorize(caller, "workflows.apps.get", "acme/shop/apps/billing")).toBe("denied");
+    expect(authorize(caller, null, "acme/shop/apps/billing")).toBe("allowed");
+    expect(authorize(caller, "workflows.runs.start", "acme/shop/apps/billing/refund")).toBe("hidden");
+    expect(authorize(caller, null, "acme/shop/apps/other")).toBe("hidden");
+    // Nothing lies inside a queue, whatever it is called.
+    expect(authorize(key(["acme/shop/queues/apps/x"]), null, "acme/shop/queues/apps")).toBe("hidden");
+  });
+});
+
 describe("exceeds", () => {
   it("A5: a key can hand out no more than it has", () => {
     const caller = key(["acme/shop/queues/*"], ["queues.messages.*"]);

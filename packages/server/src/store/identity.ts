@@ -174,9 +174,11 @@ export const identityVerbs = {
     return rows.map(projectOf);
   },
 
-  /** Deletes a project with its environments and keys; answers the ids of the keys. Throws `not_empty` while it holds queues or topics. */
+  /** Deletes a project with its environments and keys; answers the ids of the keys. Throws `not_empty` while it holds queues, apps or topics. */
   async deleteProject(tx: Tx, no: number): Promise<string[]> {
     await lockCounter(tx);
+    const [app] = await tx.query("SELECT no FROM app WHERE project_no = :no LIMIT 1", { no });
+    if (app !== undefined) throw new Fault("not_empty", "the project still holds apps: delete them first");
     const [queue] = await tx.query("SELECT no FROM queue WHERE project_no = :no LIMIT 1", { no });
     if (queue !== undefined) throw new Fault("not_empty", "the project still holds queues: delete them first");
     const [topic] = await tx.query("SELECT no FROM topic WHERE project_no = :no AND ended_at IS NULL LIMIT 1", { no });

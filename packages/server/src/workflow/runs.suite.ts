@@ -219,6 +219,13 @@ export function runsSuite(kind: Engine): void {
       expect((await j.call("CreateApp", {}, { name: app.name, mode: "pull" })).name).toBe(app.name);
     });
 
+    it("W1: a project that holds an app is not deleted", async () => {
+      const remove = () => j.w.world.store.run("deleteProject", j.w.world.projectNo);
+      expect((await faultOf(remove())).code).toBe("not_empty");
+      await j.call("DeleteApp", at());
+      await remove();
+    });
+
     it("W4, A6: permissions are checked on the workflow; beyond the key's reach there is no app and no run, and no payload without its own", async () => {
       const { within } = j.w.world;
       const mine = `${within}/apps/${app.name}/echo`;
