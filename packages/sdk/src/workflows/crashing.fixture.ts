@@ -33,13 +33,17 @@ export function crashing(given: Partial<MemoryOptions> & { input?: unknown; atte
   const execute: Crashing["execute"] = async (workflow, crash) => {
     const lost = new AbortController();
     let recorded = 0;
+    let dead = false;
     const host: Host = {
       async record(made) {
         // As a network does: the answer comes later than everything that is ready now.
         await turn();
+        // A server refuses what a dead execution still has under way.
+        if (dead) throw new ExecutionOver("stale");
         recorded += 1;
         records += 1;
         const dies = crash !== undefined && recorded >= crash.at;
+        dead = dies;
         if (dies && crash.before === true) throw new ExecutionOver("killed");
         const answered = memory.record(made);
         if (dies) throw new ExecutionOver("killed");
@@ -56,6 +60,7 @@ export function crashing(given: Partial<MemoryOptions> & { input?: unknown; atte
     const run = { runId: "run-1", attempt, cancelled: memory.cancelled, now, steps: memory.load(), input };
     const runtime = { wait: host.wait, random: () => 0.25, uuid: () => `id-${++ids}` };
     const answer = await runWorkflow(workflow, run, { host, runtime, now: () => now, during: (work) => work });
+    dead = true;
     if (answer?.status === "suspended") memory.keep(answer.steps ?? []);
     return answer;
   };

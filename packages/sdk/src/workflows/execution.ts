@@ -5,7 +5,7 @@
  */
 import type { BlockedCode, ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
 import { CancelledError, cancelledCode, recordOf, StepError } from "./errors.ts";
-import { named, openJournal } from "./journal.ts";
+import { inOrder, isFinished, named, openJournal } from "./journal.ts";
 import { decodeValue, encodeValue } from "./value.ts";
 
 /** What to do about a step that no journal knows. */
@@ -72,6 +72,8 @@ interface Step {
 
 /** Steps of one run that are carried out at the same time. */
 const maxActive = 100;
+/** Sleeps, waits and children that are recorded with the answer. */
+const maxUnsent = 100;
 /** How long the code may be busy with something that is no step before it counts as waiting. */
 const settleMs = 5;
 /** As `settleMs`, before it is told that it lacks a recorded step. */
@@ -93,7 +95,7 @@ export async function execute(
   const open = new Map<string, Step>();
   let fresh: Step[] = [];
   const blockedOn = new Set<string>();
-  let unsent: StepRecord[] = [];
+  const unsent: StepRecord[] = [];
   let active = 0;
   let lingering = 0;
   let pauses = 0;
@@ -148,13 +150,16 @@ export async function execute(
     else step?.resolve(decodeValue(entry.result));
   };
 
-  /** Records, and takes in what the server says of pending steps. */
-  const record = async (records: readonly StepRecord[]): Promise<void> => {
+  /** Records, and takes in what the server says; answers the entries that came back, by step. */
+  const record = async (records: readonly StepRecord[]): Promise<ReadonlyMap<string, JournalStep>> => {
+    const back = new Map<string, JournalStep>();
     active += 1;
     try {
-      for (const entry of await host.record(records)) {
+      for (const entry of await host.record(records)) back.set(entry.id, entry);
+      for (const made of records) if (isFinished(made) && !back.has(made.id)) journal.ended(made);
+      for (const entry of inOrder(back.values())) {
         if (!open.has(entry.id)) continue;
-        if (entry.status !== "pending") journal.ended(entry);
+        if (isFinished(entry)) journal.ended(entry);
         else askWhenDue(entry.id, (entry.until ?? Number.POSITIVE_INFINITY) - opening.now);
       }
     } catch (error) {
@@ -163,6 +168,7 @@ export async function execute(
       active -= 1;
       poke();
     }
+    return back;
   };
 
   /** Waits as long as the execution lasts. Each with a signal of its own: there may be many listeners. */
@@ -183,13 +189,12 @@ export async function execute(
     const made = await perform(step.attempt + 1);
     active -= 1;
     if (over !== undefined) return;
-    await record([made]);
-    if (over !== undefined) return;
-    if (made.status === "retrying") {
-      step.attempt = made.attempt;
-      step.pauseMs = made.delayMs;
-      fresh.push(step);
-    } else journal.ended(made as JournalStep);
+    const back = await record([made]);
+    // Of two records of one step the first counts: an earlier execution may have ended it.
+    if (over !== undefined || made.status !== "retrying" || isFinished(back.get(step.id) ?? made)) return;
+    step.attempt = made.attempt;
+    step.pauseMs = made.delayMs;
+    fresh.push(step);
     poke();
   };
 
@@ -226,11 +231,8 @@ export async function execute(
       else void work(step, plan.perform);
     }
     fresh = held;
-    if (active > 0 && unsent.length > 0) {
-      const records = unsent;
-      unsent = [];
-      void record(records);
-    }
+    // An answer takes only so many along.
+    while (unsent.length > 0 && (active > 0 || unsent.length > maxUnsent)) void record(unsent.splice(0, maxUnsent));
   };
 
   /** The journal has a step that the code did not come to: it may still be on its way, or gone. */

@@ -7,7 +7,14 @@ import type { JournalStep } from "@millrace/contract/wire";
 /** A step as errors name it: `charge (run)`. */
 export const named = ({ id, type }: Pick<JournalStep, "id" | "type">): string => `${id} (${type})`;
 
-const isFinished = ({ status }: JournalStep): boolean => status !== "pending" && status !== "retrying";
+/** Whether a step is over, however it ended. */
+export const isFinished = ({ status }: Pick<JournalStep, "status">): boolean => status !== "pending" && status !== "retrying";
+
+const place = ({ order }: JournalStep): number => order ?? Number.POSITIVE_INFINITY;
+
+/** Steps in the order in which the code learns of their ends; those without a place keep theirs among each other, behind the others. */
+export const inOrder = (steps: Iterable<JournalStep>): JournalStep[] =>
+  [...steps].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
 
 /** The journal of one execution. */
 export interface Journal {
@@ -18,7 +25,7 @@ export interface Journal {
   next(skipping: boolean): JournalStep | undefined;
   /** The code learned of it. */
   told(step: JournalStep): void;
-  /** A step ended now, and is recorded. */
+  /** A step ended now, and is recorded. Of several ends of one step the first counts. */
   ended(step: JournalStep): void;
   /** A recorded step that the code has not come to. */
   missing(): JournalStep | undefined;
@@ -30,9 +37,7 @@ export interface Journal {
 export function openJournal(steps: readonly JournalStep[]): Journal {
   const known = new Map(steps.map((step) => [step.id, step]));
   const unreached = new Map(known);
-  const place = (step: JournalStep) => step.order ?? Number.POSITIVE_INFINITY;
-  // Sorting keeps the journal's order among those without a place.
-  const line = steps.filter(isFinished).sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+  const line = inOrder(steps.filter(isFinished));
   const learned = new Set<string>();
   let at = 0;
 

@@ -48,6 +48,50 @@ describe("the reports of executions", () => {
     expect(server.requests.map((request) => request.json<Call>().executions.map(({ token }) => token))).toEqual([["a", "b"], ["c"]]);
   });
 
+  it("W6, W7: ends of one run's steps travel as one entry, in their order; a sleep among them waits for the next call", async () => {
+    server = await receiver({
+      answer: (request) =>
+        json({
+          executions: request.json<Call>().executions.map(({ steps }) => ({ ok: true, steps: steps?.map(({ id }) => ({ id, order: 1 })) })),
+        }),
+    });
+    const { record } = reporter();
+    const nap = { id: "nap", type: "sleep" as const, status: "pending" as const, forMs: 1000 };
+    const made = [
+      record("a", [step("1")], never),
+      record("a", [step("2")], never),
+      record("a", [nap], never),
+      record("a", [step("3")], never),
+      record("b", [nap], never),
+    ];
+    const told = await Promise.all(made);
+    expect(told.map(({ steps }) => steps.map(({ id }) => id))).toEqual([["1"], ["2"], ["nap"], ["3"], ["nap"]]);
+    const carried = server.requests.map((request) =>
+      request.json<Call>().executions.map(({ token, steps }) => [token, ...(steps ?? []).map(({ id }) => id)]),
+    );
+    expect(carried).toEqual([
+      [
+        ["a", "1", "2"],
+        ["b", "nap"],
+      ],
+      [["a", "nap"]],
+      [["a", "3"]],
+    ]);
+  });
+
+  it("W6: a call that is refused whole is sent again for each execution: one run's mistake is its own", async () => {
+    server = await receiver({
+      answer: (request) => {
+        const call = request.json<Call>();
+        return call.executions.some(({ token }) => token === "bad") ? problem(400, "invalid_request") : ok(call);
+      },
+    });
+    const { record } = reporter();
+    const outcomes = await Promise.allSettled(["a", "bad", "b"].map((token) => record(token, [step("s")], never)));
+    expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(server.requests).toHaveLength(4);
+  });
+
   it("W6, W9: a call without an answer is sent again as it was, with growing pauses", async () => {
     const waits: number[] = [];
     server = await receiver({
@@ -77,7 +121,7 @@ describe("the reports of executions", () => {
           executions: request.json<Call>().executions.map(({ token }) => {
             const code = refusals[token];
             return code === undefined
-              ? { ok: true, cancelled: true, steps: [{ id: "x" }] }
+              ? { ok: true, cancelled: true, steps: [{ id: "a" }] }
               : { ok: false, error: { code, message: "why" } };
           }),
         }),
@@ -90,7 +134,7 @@ describe("the reports of executions", () => {
     expect(odd).toMatchObject({ answer: { status: "blocked", reason: { code: "nondeterminism", message: "why" } } });
     expect(bad).toMatchObject({ answer: { status: "failed", error: { code: "invalid_request" } } });
     expect(big).toMatchObject({ answer: undefined });
-    expect(good).toEqual({ standing: { cancelled: true, leaseMs: undefined }, steps: [{ id: "x" }] });
+    expect(good).toEqual({ standing: { cancelled: true, leaseMs: undefined }, steps: [{ id: "a" }] });
   });
 
   it("W6: a call that is a mistake is not repeated; nobody waits for a server for ever", async () => {

@@ -9,6 +9,7 @@ import type { Runtime } from "../runtime.ts";
 import { messageOf } from "../text.ts";
 import { createTransport, retryDelayMs } from "../transport.ts";
 import { blocked, ExecutionOver } from "./execution.ts";
+import { createLine } from "./line.ts";
 
 /** What the server says of one execution. */
 interface Said {
@@ -37,19 +38,8 @@ export interface Reporter {
   page(token: string, after: string): Promise<JournalPage>;
 }
 
-interface Waiting {
-  token: string;
-  item: unknown;
-  bytes: number;
-  count: number;
-  signal: AbortSignal;
-  resolve(said: Said): void;
-  reject(error: unknown): void;
-}
-
-const maxExecutions = 100;
-const maxSteps = 1000;
-const utf8 = new TextEncoder();
+/** A server that is busy is asked again after this at the latest. */
+const longestPauseMs = 30_000;
 
 /** What an execution is to do about an error of its own. */
 function overBy({ code, message }: { code: string; message: string }): ExecutionOver {
@@ -69,7 +59,7 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
   });
 
   /** Sends the same until there is an answer, or nobody waits for one any more. */
-  const call = async (path: string, body: object, signals: readonly AbortSignal[]): Promise<Said[]> => {
+  const call = async (path: string, body: object, isWanted: () => boolean): Promise<Said[]> => {
     for (let tries = 1; ; tries += 1) {
       try {
         const answer = await transport({ method: "POST", path, body: { protocol: protocolVersion, ...body }, repeat: "failed" });
@@ -77,77 +67,46 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
       } catch (error) {
         const known = error instanceof ApiError ? error : undefined;
         const mayPass = known === undefined ? error instanceof MillraceError && error.retryable : known.retryable || known.status >= 500;
-        if (!mayPass || signals.every(({ aborted }) => aborted)) throw error;
-        const pauseMs = Math.max(known?.retryAfterMs ?? 0, retryDelayMs(tries, runtime.random()));
-        await runtime.wait(pauseMs, AbortSignal.any([...signals]));
+        if (!mayPass || !isWanted()) throw error;
+        await runtime.wait(Math.max(Math.min(known?.retryAfterMs ?? 0, longestPauseMs), retryDelayMs(tries, runtime.random())));
       }
     }
   };
 
-  /** A line of entries of one kind, of which as many travel together as a call may have. */
-  const line = (path: string, maxBytes: number, bodyOf: (batch: readonly Waiting[]) => object) => {
-    const waiting: Waiting[] = [];
-    let busy = false;
-
-    const take = (): Waiting[] => {
-      const batch: Waiting[] = [];
-      let bytes = 0;
-      let count = 0;
-      for (const next of waiting) {
-        bytes += next.bytes;
-        count += next.count;
-        if (batch.length > 0 && (batch.length === maxExecutions || count > maxSteps || bytes > maxBytes)) break;
-        batch.push(next);
-      }
-      return waiting.splice(0, batch.length);
-    };
-    const run = async (): Promise<void> => {
-      busy = true;
-      // What is asked for in the same moment travels together.
-      await Promise.resolve();
-      for (let batch = take(); batch.length > 0; batch = take()) {
-        try {
-          const said = await call(
-            path,
-            bodyOf(batch),
-            batch.map(({ signal }) => signal),
-          );
-          for (const [index, each] of batch.entries()) {
-            const answer = said[index] ?? { ok: false, error: { code: "invalid_answer", message: "the server left it out" } };
-            if (answer.ok) each.resolve(answer);
-            else each.reject(overBy(answer.error ?? { code: "internal", message: "no reason was given" }));
-          }
-        } catch (error) {
-          const code = error instanceof ApiError ? error.code : "unreachable";
-          for (const each of batch) each.reject(overBy({ code, message: messageOf(error) }));
-        }
-      }
-      busy = false;
-    };
-    return (token: string, item: unknown, count: number, signal: AbortSignal): Promise<Said> =>
-      new Promise((resolve, reject) => {
-        waiting.push({ token, item, bytes: utf8.encode(JSON.stringify(item) ?? "").length, count, signal, resolve, reject });
-        if (!busy) void run();
-      });
+  const steps = createLine<StepRecord[], Said>(3 * 1024 * 1024, (entries, isWanted) =>
+    call("/steps", { executions: entries.map(({ token, items }) => ({ token, steps: items.flat() })) }, isWanted),
+  );
+  const ends = createLine<ExecutionAnswer, Said>(8 * 1024 * 1024, (entries, isWanted) =>
+    call("/end", { buildId, executions: entries.map(({ token, items: [answer] }) => ({ token, answer })) }, isWanted),
+  );
+  const beats = createLine<null, Said>(Number.POSITIVE_INFINITY, (entries, isWanted) =>
+    call("/heartbeat", { tokens: entries.map(({ token }) => token) }, isWanted),
+  );
+  /** What is said of an execution, unless it is a refusal. */
+  const accepted = async (said: Promise<Said | undefined>): Promise<Said> => {
+    let answer: Said | undefined;
+    try {
+      answer = await said;
+    } catch (error) {
+      throw overBy({ code: error instanceof ApiError ? error.code : "unreachable", message: messageOf(error) });
+    }
+    if (answer?.ok === true) return answer;
+    throw overBy(answer?.error ?? { code: "invalid_answer", message: "the server left it out" });
   };
-
-  const steps = line("/steps", 3 * 1024 * 1024, (batch) => ({ executions: batch.map(({ token, item }) => ({ token, steps: item })) }));
-  const ends = line("/end", 8 * 1024 * 1024, (batch) => ({
-    buildId,
-    executions: batch.map(({ token, item }) => ({ token, answer: item })),
-  }));
-  const beats = line("/heartbeat", Number.POSITIVE_INFINITY, (batch) => ({ tokens: batch.map(({ token }) => token) }));
   const standing = ({ cancelled, leaseMs }: Said): Standing => ({ cancelled: cancelled === true, leaseMs });
 
   return {
     async record(token, records, signal) {
-      const said = await steps(token, records, records.length, signal);
-      return { standing: standing(said), steps: said.steps ?? [] };
+      // The server numbers ends in the order of a call: only steps that were carried out here keep it when they are put together.
+      const joins = records.every(({ status }) => status !== "pending");
+      const said = await accepted(steps({ token, item: [...records], count: records.length, joins, signal }));
+      const ids = new Set(records.map(({ id }) => id));
+      return { standing: standing(said), steps: (said.steps ?? []).filter(({ id }) => ids.has(id)) };
     },
     async end(token, answer, signal) {
-      await ends(token, answer, 1, signal);
+      await accepted(ends({ token, item: answer, count: 1, joins: false, signal }));
     },
-    beat: async (token, signal) => standing(await beats(token, null, 1, signal)),
+    beat: async (token, signal) => standing(await accepted(beats({ token, item: null, count: 1, joins: false, signal }))),
     async page(token, after) {
       const body = { protocol: protocolVersion, token, after };
       return (await transport({ method: "POST", path: "/journal", body, repeat: "failed" })) as JournalPage;

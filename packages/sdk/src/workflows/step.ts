@@ -103,6 +103,8 @@ export interface StepTools {
 }
 
 const maxInputBytes = 262_144;
+/** An input that is not sent along with others, in characters. */
+const largeInput = 16_384;
 const utf8 = new TextEncoder();
 
 function checkName(name: string): void {
@@ -211,8 +213,9 @@ export function createStep(tools: StepTools): Step {
       const workflow = typeof target === "string" ? target : target.name;
       const input = encodeValue(given, `the input of ${workflow}`, maxInputBytes);
       const { wait = true, app: appId } = options;
-      // A child that is not waited for has its end, the run's id, as soon as the server knows of it.
-      return pending("child", name, !wait, (id) => ({
+      // A child that is not waited for has its end, the run's id, as soon as the server knows of it; a large input goes by itself.
+      const eager = !wait || (input?.length ?? 0) > largeInput;
+      return pending("child", name, eager, (id) => ({
         id,
         type: "child",
         status: "pending",

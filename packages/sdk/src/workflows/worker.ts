@@ -42,6 +42,8 @@ export interface WorkerSummary {
 
 const maxPoll = 100;
 const pollSeconds = 20;
+/** An empty answer that came faster than this is followed by a pause: a paused app may answer at once. */
+const emptyPauseMs = 1000;
 
 /** Works until it is stopped. Rejects, once what was begun is reported, with an error that waiting cannot mend. */
 export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
@@ -116,6 +118,7 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
       await Promise.race(running);
       continue;
     }
+    const askedAt = runtime.now();
     try {
       const answer = await transport({
         method: "POST",
@@ -126,7 +129,9 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
         signal,
       });
       failures = 0;
-      for (const task of (answer as { tasks: Task[] }).tasks) {
+      const { tasks } = answer as { tasks: Task[] };
+      if (tasks.length === 0) await runtime.wait(emptyPauseMs - (runtime.now() - askedAt), signal);
+      for (const task of tasks) {
         const job: Promise<void> = work(task).finally(() => running.delete(job));
         running.add(job);
       }
