@@ -3,6 +3,7 @@ import type { StepRecord } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
 import { recordOf } from "./errors.ts";
 import { judge, type RetryPolicy } from "./retry.ts";
+import type { Fan } from "./signals.ts";
 import { encodeValue } from "./value.ts";
 
 /** What a step's function is given. */
@@ -37,8 +38,8 @@ export interface Trial {
 /** How tries are made: time, and who else has to know that one is under way. */
 export interface Bench {
   runtime: Pick<Runtime, "wait">;
-  /** Aborted when the execution is over. */
-  signal: AbortSignal;
+  /** Signals for tries, aborted when the execution is lost. */
+  tries: Fan;
   /** The server's present, as well as it is known. */
   now(): number;
   /** Around every function of a step. */
@@ -49,21 +50,21 @@ const maxResultBytes = 262_144;
 
 /** The outcome of `work`, or a rejection once `seconds` have passed. */
 async function inTime({ runId, id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
-  const over = new AbortController();
-  const context: StepContext = { runId, stepId: id, attempt, signal: AbortSignal.any([bench.signal, over.signal]) };
-  const result = (async () => work(context))();
-  if (timeoutSeconds === undefined) return result;
+  const over = bench.tries.fork();
   const settled = new AbortController();
-  const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
-    if (settled.signal.aborted) return result;
-    const error = new StepTimeoutError(id, timeoutSeconds);
-    over.abort(error);
-    throw error;
-  });
   try {
+    const result = (async () => work({ runId, stepId: id, attempt, signal: over.signal }))();
+    if (timeoutSeconds === undefined) return await result;
+    const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
+      if (settled.signal.aborted) return result;
+      const error = new StepTimeoutError(id, timeoutSeconds);
+      over.abort(error);
+      throw error;
+    });
     return await Promise.race([result, late]);
   } finally {
     settled.abort();
+    bench.tries.release(over);
   }
 }
 

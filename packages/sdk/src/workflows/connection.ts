@@ -1,8 +1,8 @@
 /** Where the server's API is and who calls it, for what runs outside of workflows. */
+import { addressOf } from "../address.ts";
 import { keyAuthorizer, missingAuthorizer } from "../credentials.ts";
 import { variable } from "../environment.ts";
 import { ConfigurationError } from "../errors.ts";
-import { addressOf } from "../millrace.ts";
 import { platform, type Runtime } from "../runtime.ts";
 import { createTransport, type Transport } from "../transport.ts";
 

@@ -6,6 +6,7 @@
 import type { BlockedCode, ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
 import { CancelledError, cancelledCode, recordOf, StepError } from "./errors.ts";
 import { inOrder, isFinished, named, openJournal } from "./journal.ts";
+import { createFan } from "./signals.ts";
 import { decodeValue, encodeValue } from "./value.ts";
 
 /** What to do about a step that no journal knows. */
@@ -102,7 +103,7 @@ export async function execute(
   let activity = 0;
   let over: { answer: ExecutionAnswer | undefined } | undefined;
   let outcome: { answer: ExecutionAnswer } | undefined;
-  const done = new AbortController();
+  const waits = createFan();
 
   let wake: (() => void) | undefined;
   const poke = (): void => {
@@ -171,15 +172,19 @@ export async function execute(
     return back;
   };
 
-  /** Waits as long as the execution lasts. Each with a signal of its own: there may be many listeners. */
-  const waitHere = (ms: number): Promise<void> => host.wait(ms, AbortSignal.any([done.signal]));
+  /** Waits as long as the execution lasts. */
+  const waitHere = async (ms: number): Promise<void> => {
+    const one = waits.fork();
+    await host.wait(ms, one.signal);
+    waits.release(one);
+  };
 
   /** While other steps keep the execution alive, a sleep that is over is asked for. */
   const askWhenDue = (id: string, ms: number): void => {
     if (!Number.isFinite(ms)) return;
     void waitHere(Math.max(0, ms)).then(() => {
       const step = open.get(id);
-      if (over === undefined && active > 0 && step?.plan.kind === "pending" && !done.signal.aborted) void record([step.plan.record]);
+      if (over === undefined && active > 0 && step?.plan.kind === "pending") void record([step.plan.record]);
     });
   };
 
@@ -290,6 +295,6 @@ export async function execute(
     }
   }
   host.signal.removeEventListener("abort", lost);
-  done.abort();
+  waits.abort();
   return over.answer;
 }

@@ -5,6 +5,7 @@ import { check } from "../payload.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Bench } from "./attempt.ts";
 import { execute, type Host, type Opening } from "./execution.ts";
+import { createFan } from "./signals.ts";
 import { createStep, type StepTools } from "./step.ts";
 import { decodeValue } from "./value.ts";
 import type { AnyWorkflow } from "./workflow.ts";
@@ -29,7 +30,7 @@ export interface Surroundings {
 /** Executes a run until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
 export function runWorkflow(workflow: AnyWorkflow, run: RunToExecute, around: Surroundings): Promise<ExecutionAnswer | undefined> {
   const { host, runtime, now, during = (work) => work, send } = around;
-  const bench: Bench = { runtime, signal: host.signal, now, during };
+  const bench: Bench = { runtime, tries: createFan(host.signal), now, during };
   const { runId, attempt, cancelled } = run;
 
   return execute(
