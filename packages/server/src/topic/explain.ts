@@ -6,25 +6,25 @@ import type { Vault } from "../identity/vault.ts";
 import type { Directory } from "../queue/directory.ts";
 import type { ExplainedSubscription, Explanation } from "../store/explanation.ts";
 import type { Store } from "../store/store.ts";
-import { compileFilter, documentOf } from "./filter/filter.ts";
+import { compileFilter, documentOf, type FilterDocument, type Verdict as FilterVerdict } from "./filter/filter.ts";
 import { payloadFor } from "./payload.ts";
-import { explanationOf, type Facts, outcomeOf, type QueueStanding } from "./verdict.ts";
+import { explanationOf, type Facts, type Outcome, outcomeOf, type QueueStanding } from "./verdict.ts";
 
 export type { Explanation } from "../store/explanation.ts";
 
+/** A filter held against a notification: the one of the publication, or the present one where that is forgotten. */
+export interface FilterStanding {
+  policy: Record<string, unknown>;
+  scope: "attributes" | "message";
+  result: FilterVerdict;
+}
+
 /** A verdict before it is put into the door's words. */
-export interface SubscriptionVerdict {
+export interface SubscriptionVerdict extends Pick<Facts, "filterAsOf" | "changedSince" | "queue"> {
   explained: ExplainedSubscription;
-  outcome: ReturnType<typeof outcomeOf>;
+  outcome: Outcome;
   text: string;
-  filter: {
-    policy: Record<string, unknown>;
-    scope: "attributes" | "message";
-    facts: NonNullable<Facts["filter"]>;
-    filterAsOf: Facts["filterAsOf"];
-    changedSince: boolean;
-  } | null;
-  queue: QueueStanding | null;
+  filter: FilterStanding | null;
   /** Whether the secret of a webhook can be read. */
   keyReadable: boolean;
 }
@@ -36,6 +36,31 @@ export interface Explainer {
     messageId: string,
     page: { after: number; limit: number; subscriptionId: string | null },
   ): Promise<{ explanation: Explanation; verdicts: SubscriptionVerdict[] } | null>;
+}
+
+/** About what the envelope of a notification adds to it in a queue. */
+const ENVELOPE_BYTES = 1_024;
+
+/** What the filter says; `null` without one. */
+function filterOf({ subscription, member }: ExplainedSubscription, document: FilterDocument): FilterStanding | null {
+  const { filterPolicy, filterPolicyScope } = subscription.settings;
+  const scope = member?.scope ?? filterPolicyScope;
+  let policy = filterPolicy;
+  if (member !== null) policy = member.filter === null ? null : (JSON.parse(member.filter) as Record<string, unknown>);
+  return policy === null ? null : { policy, scope, result: compileFilter(policy, scope).explain(document) };
+}
+
+/** Which filter that is, and whether it was changed. A closed membership is forgotten once no fan-out needs it: what closed it was a change. */
+function filterAge(explained: ExplainedSubscription, acceptedAt: number): Pick<Facts, "filterAsOf" | "changedSince"> {
+  const { subscription, member, delivery, endedAt } = explained;
+  const { filterPolicy, filterPolicyScope } = subscription.settings;
+  if (member !== null) {
+    const present = filterPolicy === null ? null : JSON.stringify(filterPolicy);
+    return { filterAsOf: "publication", changedSince: member.filter !== present || member.scope !== filterPolicyScope };
+  }
+  const wasMember = subscription.confirmedAt !== null && subscription.confirmedAt <= acceptedAt;
+  const changed = wasMember && delivery === null && endedAt === null;
+  return { filterAsOf: changed ? "now" : "publication", changedSince: changed };
 }
 
 /** Makes the explainer of one store. */
@@ -59,8 +84,12 @@ export function createExplainer(deps: {
     return sealed === null || opens(() => vault.open(sealed, id));
   };
 
-  /** How a subscribed queue stands towards a message of `bytes`. */
-  const standing = async ({ subscription }: ExplainedSubscription, bytes: number, readable: boolean): Promise<QueueStanding | null> => {
+  /** How a subscribed queue stands towards a notification that needs so many bytes, unless it has it already. */
+  const standing = async (
+    { subscription, delivery }: ExplainedSubscription,
+    bytes: number,
+    readable: boolean,
+  ): Promise<QueueStanding | null> => {
     const { targetNo, endpoint } = subscription;
     if (targetNo === null) return null;
     const encryption_key = readable ? "readable" : "unreadable";
@@ -68,7 +97,7 @@ export function createExplainer(deps: {
     if (queue === null) return { id: endpoint, name: null, state: "deleted", ready: 0, leased: 0, dead: 0, encryption_key };
     const { ready, inflight, dead, bytes: held } = await store.run("stats", targetNo);
     const { paused, maxBytes } = queue.settings;
-    const full = maxBytes !== null && held + bytes > maxBytes;
+    const full = maxBytes !== null && held + (delivery?.state === "delivered" ? 1 : bytes) > maxBytes;
     const state = full ? "full" : paused ? "paused" : "available";
     return { id: queue.id, name: queue.name, state, ready, leased: inflight, dead, encryption_key };
   };
@@ -85,37 +114,29 @@ export function createExplainer(deps: {
       };
       const sealed = subscriptions.some(({ subscription }) => subscription.protocol === "queue") ? await store.run("sealedUnder") : [];
       const storeReadable = opens(() => vault.check(sealed));
+      const bytes = notification.message.length + JSON.stringify(attributes).length + ENVELOPE_BYTES;
 
       const verdicts: SubscriptionVerdict[] = [];
       for (const explained of subscriptions) {
-        const { subscription, member, endedAt } = explained;
-        const { settings } = subscription;
-        const policy =
-          member === null ? settings.filterPolicy : member.filter === null ? null : (JSON.parse(member.filter) as Record<string, unknown>);
-        const scope = member?.scope ?? settings.filterPolicyScope;
-        const facts = policy === null ? null : compileFilter(policy, scope).explain(documents[subscription.protocol]);
-        const current = settings.filterPolicy === null ? null : JSON.stringify(settings.filterPolicy);
-        // a closed membership is forgotten once no fan-out needs it: what closed it was a change of the filter
-        const forgotten = member === null && subscription.confirmedAt !== null && subscription.confirmedAt <= state.acceptedAt;
-        const filterAsOf = forgotten && explained.delivery === null && endedAt === null ? "now" : "publication";
-        const changedSince =
-          member === null ? filterAsOf === "now" : member.filter !== current || member.scope !== settings.filterPolicyScope;
-        const keyReadable = await secretReadable(explained);
-        const queue = await standing(explained, notification.message.length, storeReadable);
-        const given: Facts = {
+        const { subscription } = explained;
+        const filter = filterOf(explained, documents[subscription.protocol]);
+        const facts: Facts = {
           ...explained,
+          ...filterAge(explained, state.acceptedAt),
           acceptedAt: state.acceptedAt,
           walked: state.state === "complete" || subscription.no <= notification.walked,
-          filter: facts,
-          filterAsOf,
-          changedSince,
-          queue,
+          filter: filter?.result ?? null,
+          queue: await standing(explained, bytes, storeReadable),
         };
+        const { filterAsOf, changedSince, queue } = facts;
+        const keyReadable = await secretReadable(explained);
         verdicts.push({
           explained,
-          outcome: outcomeOf(given),
-          text: explanationOf(given),
-          filter: policy === null || facts === null ? null : { policy, scope, facts, filterAsOf, changedSince },
+          outcome: outcomeOf(facts),
+          text: explanationOf(facts),
+          filter,
+          filterAsOf,
+          changedSince,
           queue,
           keyReadable,
         });

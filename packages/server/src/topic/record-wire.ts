@@ -51,7 +51,8 @@ export function wireDelivery(row: DeliveryRow): WireDelivery {
 }
 
 /** A verdict (T16). */
-export function wireVerdict({ explained, outcome, text, filter, queue, keyReadable }: SubscriptionVerdict): WireVerdict {
+export function wireVerdict(given: SubscriptionVerdict): WireVerdict {
+  const { explained, outcome, text, filter, queue, keyReadable } = given;
   const { subscription, endedAt, delivery } = explained;
   const { protocol, endpoint, lastError } = subscription;
   return {
@@ -69,7 +70,7 @@ export function wireVerdict({ explained, outcome, text, filter, queue, keyReadab
     filter:
       filter === null
         ? null
-        : { ...filter.facts, policy: filter.policy, scope: filter.scope, as_of: filter.filterAsOf, changed_since: filter.changedSince },
+        : { ...filter.result, policy: filter.policy, scope: filter.scope, as_of: given.filterAsOf, changed_since: given.changedSince },
     delivery: delivery === null ? null : wireDelivery(delivery),
     webhook:
       protocol === "queue"

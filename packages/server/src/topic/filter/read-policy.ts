@@ -3,6 +3,7 @@
  * a policy which was accepted never fails later. The depth is bounded first: nothing here recurses further than that.
  */
 import { invalid } from "@millrace/contract";
+import { isObject } from "./document.ts";
 import { bounds, type Condition, type FilterPolicy, type FilterScope, type Rule, type TextPattern } from "./policy.ts";
 import { readConditions } from "./read-conditions.ts";
 import { mustSearch } from "./wildcard.ts";
@@ -12,8 +13,6 @@ interface Tally {
   keys: number;
   wildcards: number;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The conditions that an evaluation may have to try: values of a key add up, keys multiply, branches add up. */
 function combinationsOf(rules: readonly Rule[]): number {
@@ -72,8 +71,7 @@ function readRules(given: unknown, path: string, scope: FilterScope, depth: numb
 
 /**
  * The policy as rules. Throws the `invalid_request` fault of the first thing wrong, its path beginning with `path`: a shape that is no
- * policy, more than 5 keys at the top, 150 combinations, 262,144 bytes, 100 keys, 10 levels or 5
- * wildcards of more than one star.
+ * policy, more than 5 keys at the top, 150 combinations, 262,144 bytes, 100 keys, 10 levels or 5 wildcards of more than one star.
  */
 export function readPolicy(given: unknown, scope: FilterScope, path = "filter_policy"): FilterPolicy {
   if (isObject(given)) {
