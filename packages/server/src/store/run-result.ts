@@ -5,7 +5,6 @@
 import { type EndedRun, runResult } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
-import { readQueues } from "./queue-memory.ts";
 import type { EndStatus, RunRow } from "./run-rows.ts";
 import type { StoredSend } from "./send.ts";
 
@@ -13,6 +12,8 @@ import type { StoredSend } from "./send.ts";
 export interface Notifications {
   queueNo: number;
   queueId: string;
+  /** Whether the queue is FIFO: only there a result has a group and a deduplication id. */
+  fifo: boolean;
   on: EndStatus[];
   workflows: string[] | null;
   groupBy: "run" | "workflow";
@@ -46,7 +47,6 @@ export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null): 
   const wanted = JSON.parse(String(app.notifications)) as Notifications;
   const status = run.status as EndStatus;
   if (!wanted.on.includes(status) || (wanted.workflows !== null && !wanted.workflows.includes(run.workflow))) return null;
-  const fifo = (await readQueues(tx, [wanted.queueNo])).get(wanted.queueNo)?.limit === 1;
   const ended: EndedRun = {
     runId: run.id,
     appId: String(app.id),
@@ -63,7 +63,7 @@ export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null): 
     appNo: run.appNo,
     runId: run.id,
     queueNo: wanted.queueNo,
-    groupKey: fifo ? (wanted.groupBy === "run" ? run.id : run.workflow) : null,
+    groupKey: wanted.fifo ? (wanted.groupBy === "run" ? run.id : run.workflow) : null,
     dedupId: `${run.id}:${run.attempt}:${status}`,
     body: new TextEncoder().encode(runResult(ended)),
   };

@@ -86,6 +86,7 @@ export interface Apps {
 const storedNotifications = (given: GivenNotifications): Notifications => ({
   queueNo: given.queue.no,
   queueId: given.queue.id,
+  fifo: given.queue.type === "fifo",
   on: [...new Set(given.on)],
   workflows: given.workflows ?? null,
   groupBy: given.groupBy ?? "run",

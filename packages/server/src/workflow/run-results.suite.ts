@@ -75,6 +75,9 @@ export function runResultSuite(kind: Engine): void {
         { ...base, runId: cancelled, workflow: "sleepy", status: "cancelled" },
         { ...base, runId: timed.id, workflow: "sleepy", status: "timedOut", error: expect.objectContaining({ code: "timeout" }) },
       ]);
+      // On a standard queue results wait for nobody.
+      const { messages } = await j.w.world.call("PeekMessages", { queueId: "results" });
+      expect(messages.map(({ groupId, state }) => [groupId, state])).toEqual(messages.map(() => [undefined, "ready"]));
     });
 
     it("W17: only the statuses and workflows that were asked for send; null turns it off", async () => {
