@@ -92,14 +92,22 @@ async function endDue(tx: Tx, wake: WakeUp, due: readonly StepRow[], effects: Ef
   }
 }
 
-/** Further wake-ups of the run that stand there already: what they tell of, this execution is shown. */
-async function takeOthers(tx: Tx, wake: WakeUp, effects: Effects): Promise<void> {
-  const others = await tx.query<{ seq: number }>(
-    `SELECT m.seq FROM message AS m WHERE m.queue_no = :queueNo AND m.group_key = :runId AND m.dead_at IS NULL AND m.later_at IS NULL
-       AND m.seq <> :seq`,
-    { queueNo: wake.queueNo, runId: wake.runId, seq: wake.seq },
+/** Takes back further wake-ups of runs that stand there already: what they tell of, their executions are shown. */
+async function takeOthers(tx: Tx, wakes: readonly WakeUp[], effects: Effects): Promise<void> {
+  const queues = new Map(wakes.map(({ runId, queueNo }) => [runId, queueNo]));
+  const others = await tx.each<{ seq: number; group_key: string }>(
+    "wake.others",
+    wakes.map(({ queueNo, runId, seq }) => [queueNo, runId, seq]),
   );
-  for (const { seq } of others) effects.removals.push({ queueNo: wake.queueNo, seq: Number(seq), runId: wake.runId });
+  for (const { seq, group_key: runId } of others) effects.removals.push({ queueNo: queues.get(runId) as number, seq, runId });
+}
+
+/** The inputs of runs by their numbers. */
+async function inputsOf(tx: Tx, nos: readonly number[]): Promise<Map<number, Uint8Array | null>> {
+  if (nos.length === 0) return new Map();
+  const list = inList("no", nos);
+  const rows = await tx.query(`SELECT no, input FROM run WHERE no IN (${list.text})`, list.params);
+  return new Map(rows.map((row) => [Number(row.no), (row.input as Uint8Array | null | undefined) ?? null]));
 }
 
 /** The first page of a run's journal, after what others ended since the last execution has got its place. */
@@ -131,6 +139,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   );
   const leased = await heldOf(tx, wakeUps);
   const effects = noEffects();
+  const begins: WakeUp[] = [];
   const begun: (Begun | null)[] = [];
   for (const wake of wakeUps) {
     const { queueNo, seq, receipt } = wake;
@@ -147,24 +156,21 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
       begun.push(null);
       continue;
     }
-    const { no } = one.run;
+    begins.push(wake);
     await endDue(tx, wake, dues, effects);
-    await takeOthers(tx, wake, effects);
     const journal = await firstPage(tx, one.run, pageBytes);
-    const [row] = await tx.query(
-      `UPDATE run SET status = 'running', started_at = coalesce(started_at, :now), executions = executions + 1, execution_seq = :seq,
-         execution_receipt = :receipt WHERE no = :no RETURNING ${RUN}, input`,
-      { no, seq, receipt, now: tx.now },
-    );
-    begun.push({
-      run: row === undefined ? one.run : runOf(row),
-      input: (row?.input as Uint8Array | null | undefined) ?? null,
-      journal,
-      now: tx.now,
-    });
+    const { run } = one;
+    tx.post("run.begun", [[run.no, seq, receipt]]);
+    const started: RunRow = { ...run, status: "running", startedAt: run.startedAt ?? tx.now, executions: run.executions + 1 };
+    begun.push({ run: started, input: null, journal, now: tx.now });
   }
+  await takeOthers(tx, begins, effects);
+  const inputs = await inputsOf(
+    tx,
+    begun.flatMap((each) => (each === null ? [] : [each.run.no])),
+  );
   await carryOut(tx, effects);
-  return begun;
+  return begun.map((each) => (each === null ? null : { ...each, input: inputs.get(each.run.no) ?? null }));
 }
 
 async function dueByRun(tx: Tx, runNos: readonly number[]): Promise<Map<number, StepRow[]>> {

@@ -5,8 +5,7 @@
 import { protocolLimits, type StepRecord } from "@millrace/contract/wire";
 import type { Tx, Value } from "../db/db.ts";
 import { startChild } from "./child.ts";
-import { inList } from "./in-list.ts";
-import { type RunRow, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { type RunRow, type StepRow, stepOf } from "./run-rows.ts";
 import { type Decision, decideStep, isFinished, type StepChange } from "./step-change.ts";
 import { openWait, type WaitKey } from "./wait.ts";
 import { type Effects, wakeUp } from "./wake.ts";
@@ -20,6 +19,8 @@ export interface Recording {
   protocol: string;
   /** The keys of the waits among the steps, by step id; a queue that is not there is missing. Locked. */
   keys: ReadonlyMap<string, WaitKey>;
+  /** The steps that are there already, of those to be recorded. */
+  known: ReadonlyMap<string, StepRow>;
 }
 
 /** Timers whose numbers are known once the effects are carried out: `send` is the wake-up's place among them. */
@@ -34,18 +35,15 @@ export type Recorded =
   | { steps: StepRow[]; run: RunRow; endedSteps: number }
   | { error: { code: "nondeterminism" | "limit_exceeded"; message: string } };
 
-/** Ids in one question. */
-const AT_ONCE = 64;
-
-/** The steps of a run by id, as far as they are there. */
-async function stepsById(tx: Tx, runNo: number, ids: readonly string[]): Promise<Map<string, StepRow>> {
-  const steps = new Map<string, StepRow>();
-  for (let from = 0; from < ids.length; from += AT_ONCE) {
-    const list = inList("id", ids.slice(from, from + AT_ONCE));
-    for (const row of await tx.query(`SELECT ${STEP} FROM step WHERE run_no = :runNo AND id IN (${list.text})`, { runNo, ...list.params }))
-      steps.set(String(row.id), stepOf(row));
+/** Steps of runs by their ids, as far as they are there. */
+export async function findSteps(tx: Tx, wanted: ReadonlyMap<number, ReadonlySet<string>>): Promise<Map<number, Map<string, StepRow>>> {
+  const found = new Map([...wanted.keys()].map((runNo) => [runNo, new Map<string, StepRow>()]));
+  const pairs = [...wanted].flatMap(([runNo, ids]) => [...ids].map((id) => [runNo, id]));
+  for (const row of await tx.each("step.find", pairs)) {
+    const step = stepOf(row);
+    found.get(step.runNo)?.set(step.id, step);
   }
-  return steps;
+  return found;
 }
 
 /** Records steps; answers those of the sleeps, waits and children among them, as they stand. Nothing is stored with an error. */
@@ -56,9 +54,8 @@ export async function recordSteps(
   effects: Effects,
   timers: Timer[],
 ): Promise<Recorded> {
-  const { run, protocol } = recording;
+  const { run, protocol, known } = recording;
   if (records.length === 0) return { steps: [], run, endedSteps: recording.endedSteps };
-  const known = await stepsById(tx, run.no, [...new Set(records.map(({ id }) => id))]);
   const standing = new Map(known);
   const changes: StepChange[] = [];
   for (const record of records) {
@@ -96,17 +93,11 @@ export async function recordSteps(
     }
   }
   tx.post("step.insert", inserts);
-  if (changes.length > 0)
-    await tx.query(
-      "UPDATE run SET steps = steps + :added, ended_steps = :endedSteps, journal_bytes = journal_bytes + :bytes WHERE no = :no",
-      { no: run.no, added, endedSteps, bytes },
-    );
+  if (changes.length > 0) tx.post("run.recorded", [[run.no, added, endedSteps, bytes]]);
   const asked = records.filter(({ status, id }) => status === "pending" || standing.get(id)?.status !== status).map(({ id }) => id);
-  const steps = asked.length === 0 ? [] : await shown(tx, run.no, asked);
-  // Those that others ended got their places by being shown. A place may be left out, but none is given twice.
-  const seen = steps.filter(({ status, id }) => isFinished(status) && !changes.some(({ record }) => record.id === id)).length;
+  const { steps, numbered } = asked.length === 0 ? { steps: [], numbered: 0 } : await shown(tx, run.no, asked);
   const after = { ...run, steps: run.steps + added, journalBytes: run.journalBytes + bytes };
-  return { steps, run: after, endedSteps: endedSteps + seen };
+  return { steps, run: after, endedSteps: endedSteps + numbered };
 }
 
 /** The place of the next new step. A retried run has lost steps in between. */
@@ -199,14 +190,12 @@ async function update(tx: Tx, runNo: number, change: StepChange, order: number |
 }
 
 /** Steps as they stand. What others ended meanwhile gets its place now: the code learns of it by this answer. */
-async function shown(tx: Tx, runNo: number, ids: readonly string[]): Promise<StepRow[]> {
-  const steps = [...(await stepsById(tx, runNo, [...new Set(ids)])).values()].sort((a, b) => a.position - b.position);
-  await numberEnds(
-    tx,
-    runNo,
-    steps.filter(({ status, endedOrder }) => isFinished(status) && endedOrder === null),
-  );
-  return steps;
+async function shown(tx: Tx, runNo: number, ids: readonly string[]): Promise<{ steps: StepRow[]; numbered: number }> {
+  const found = await findSteps(tx, new Map([[runNo, new Set(ids)]]));
+  const steps = [...(found.get(runNo)?.values() ?? [])].sort((a, b) => a.position - b.position);
+  const unseen = steps.filter(({ status, endedOrder }) => isFinished(status) && endedOrder === null);
+  await numberEnds(tx, runNo, unseen);
+  return { steps, numbered: unseen.length };
 }
 
 /** Gives finished steps their places in the order in which the code learns of ends, and writes these into `steps`. */

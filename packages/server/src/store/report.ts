@@ -9,7 +9,7 @@ import type { Tx } from "../db/db.ts";
 import { type HeldRun, holdRuns } from "./execution.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
-import { type Recorded, recordSteps, type Timer } from "./record-steps.ts";
+import { findSteps, type Recorded, recordSteps, type Timer } from "./record-steps.ts";
 import { endRun, hasEnded } from "./run-end.ts";
 import type { RunRow, StepRow } from "./run-rows.ts";
 import { bytesOf } from "./step-change.ts";
@@ -56,6 +56,8 @@ interface Reporting {
   held: Map<number, HeldRun>;
   projects: Map<number, number>;
   keys: Map<number, Map<string, WaitKey>>;
+  /** The steps that are there already of those reported, by run; used up by a run's first report. */
+  known: Map<number, Map<string, StepRow>>;
   effects: Effects;
   timers: Timer[];
 }
@@ -91,7 +93,16 @@ async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonl
     [...keys.values()].flatMap((some) => [...some.values()]),
   );
   const held = new Map((await holdRuns(tx, nos)).map((one) => [one.run.no, one]));
-  return { held, projects, keys, effects: noEffects(), timers: [] };
+  const wanted = new Map<number, Set<string>>();
+  for (const { handout, steps } of reports) for (const { id } of steps) idsIn(wanted, handout.runNo).add(id);
+  return { held, projects, keys, known: await findSteps(tx, wanted), effects: noEffects(), timers: [] };
+}
+
+/** The ids that are wanted of a run. */
+function idsIn(wanted: Map<number, Set<string>>, runNo: number): Set<string> {
+  const ids = wanted.get(runNo) ?? new Set<string>();
+  wanted.set(runNo, ids);
+  return ids;
 }
 
 /** The run of a report, unless the report is stale. */
@@ -102,10 +113,15 @@ function current({ held }: Reporting, { runNo, seq, receipt }: Handout): RunRow 
 
 async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, protocol, steps }: StepsReport): Promise<Recorded> {
   const one = reporting.held.get(run.no) as HeldRun;
+  const ids = new Set(steps.map(({ id }) => id));
+  // A second report of a run in one transaction must see what the first one stored.
+  const known = reporting.known.get(run.no) ?? (await findSteps(tx, new Map([[run.no, ids]]))).get(run.no) ?? new Map();
+  reporting.known.delete(run.no);
   const recording = {
     run,
     protocol,
     endedSteps: one.endedSteps,
+    known,
     queueNo: handout.queueNo,
     projectNo: reporting.projects.get(run.no) as number,
     keys: reporting.keys.get(run.no) ?? new Map(),
@@ -185,7 +201,10 @@ async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, a
   effects.settles.push({ queueNo, seq, receipt, outcome: again ? "release" : "ack", delayMs: 0 });
   const ending = endingOf(answer, told);
   if (ending !== null) {
-    (held.get(run.no) as HeldRun).run = await endRun(tx, run, ending, effects);
+    const one = held.get(run.no) as HeldRun;
+    // Every step has ended, so there is nothing that it could wait for.
+    const waiting = run.attempt > 1 || one.endedSteps < run.steps;
+    one.run = await endRun(tx, run, ending, effects, waiting);
     return;
   }
   if (again) return;

@@ -144,7 +144,7 @@ async function settleRow(
 ): Promise<ResumeOutcome> {
   const { appNo, queueNo, seq, receipt } = row;
   if (open.length === 0 && bound === null && row.keepMs === 0) return "nobody";
-  const wakeQueueNo = await wakeQueueOf(tx, appNo);
+  const wakeQueueNo = await wakeQueueOf(tx, appNo, effects);
   if (wakeQueueNo === null) return "app_not_found";
   for (const wait of open.slice(0, RESUMED_AT_ONCE)) {
     const runId = runIds.get(wait.run_no);

@@ -28,7 +28,7 @@ async function cancel(tx: Tx, run: RunRow, effects: Effects): Promise<RunRow> {
     `UPDATE step SET status = 'cancelled', ended_at = :now WHERE run_no = :no AND status = 'pending' RETURNING timer_seq`,
     { no: run.no, now: tx.now },
   );
-  const queueNo = await wakeQueueOf(tx, run.appNo);
+  const queueNo = await wakeQueueOf(tx, run.appNo, effects);
   if (queueNo !== null) {
     for (const { timer_seq: seq } of steps) if (seq !== null) effects.removals.push({ queueNo, seq, runId: run.id });
     effects.sends.push(wakeUp(queueNo, run.id, "cancelled"));
@@ -38,7 +38,7 @@ async function cancel(tx: Tx, run: RunRow, effects: Effects): Promise<RunRow> {
 
 /** Lets a locked run go on: one that has ended as its next attempt with its completed steps, a blocked one as it stands. */
 async function again(tx: Tx, run: RunRow, effects: Effects): Promise<RunRow> {
-  const queueNo = await wakeQueueOf(tx, run.appNo);
+  const queueNo = await wakeQueueOf(tx, run.appNo, effects);
   if (queueNo === null) throw new Fault("app_not_found", "the run's app was deleted");
   effects.sends.push(wakeUp(queueNo, run.id, "retried"));
   if (!hasEnded(run)) {

@@ -4,6 +4,7 @@
  */
 import { protocolLimits, type RunError } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
+import { remembered } from "./remembered.ts";
 import { resultOf } from "./run-result.ts";
 import { type EndStatus, lockRun, type RunRow } from "./run-rows.ts";
 import { closeWaits } from "./wait.ts";
@@ -20,36 +21,38 @@ export interface RunEnd {
 export const hasEnded = (run: RunRow): boolean => run.endedAt !== null;
 
 /** The queue that wakes an app's runs; `null` when the app is gone. */
-export async function wakeQueueOf(tx: Tx, appNo: number): Promise<number | null> {
-  const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
-  return app === undefined ? null : Number(app.queue_no);
+export function wakeQueueOf(tx: Tx, appNo: number, effects: Effects): Promise<number | null> {
+  return remembered(effects.memory, `queue of ${appNo}`, async () => {
+    const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
+    return app === undefined ? null : Number(app.queue_no);
+  });
 }
 
-/** Ends a locked run that has not ended, and adds to `effects` what follows from it. Answers the run as it is now. */
-export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects): Promise<RunRow> {
-  const { status, output = null, error = null } = end;
+/** Ends what a run still waits for. */
+async function endWaiting(tx: Tx, run: RunRow, effects: Effects): Promise<void> {
   const { no } = run;
   await closeWaits(tx, no);
   const left = await tx.query<{ timer_seq: number | null }>(
     `UPDATE step SET status = 'cancelled', ended_at = :now WHERE run_no = :no AND status IN ('pending', 'retrying') RETURNING timer_seq`,
     { no, now: tx.now },
   );
-  const queueNo = await wakeQueueOf(tx, run.appNo);
+  if (left.every(({ timer_seq: seq }) => seq === null)) return;
+  const queueNo = await wakeQueueOf(tx, run.appNo, effects);
   if (queueNo !== null) for (const { timer_seq: seq } of left) if (seq !== null) effects.removals.push({ queueNo, seq, runId: run.id });
-  await tx.query(
-    `UPDATE run SET status = :status, reason = NULL, error = :error, output = :output, ended_at = :now, execution_seq = NULL,
-       execution_receipt = NULL WHERE no = :no`,
-    {
-      no,
-      status,
-      error: error === null ? null : JSON.stringify(error),
-      output,
-      now: tx.now,
-    },
-  );
+}
+
+/**
+ * Ends a locked run that has not ended, and adds to `effects` what follows from it. Answers the run as it is now. `waiting`: it may wait
+ * for something.
+ */
+export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects, waiting = true): Promise<RunRow> {
+  const { status, output = null, error = null } = end;
+  if (waiting) await endWaiting(tx, run, effects);
+  const told = error === null ? null : JSON.stringify(error);
+  tx.post("run.end", [[run.no, status, told, Number(output !== null), output ?? new Uint8Array()]]);
   const ended: RunRow = { ...run, status, reason: null, error, endedAt: tx.now };
   await tellParent(tx, ended, output, effects);
-  const result = await resultOf(tx, ended, output);
+  const result = await resultOf(tx, ended, output, effects.memory);
   if (result !== null) effects.results.push(result);
   return ended;
 }
@@ -85,6 +88,6 @@ async function tellParent(tx: Tx, run: RunRow, output: Uint8Array | null, effect
   );
   if (step === undefined) return;
   await tx.query("UPDATE run SET journal_bytes = journal_bytes + :bytes WHERE no = :no", { no: parent.no, bytes: result?.length ?? 0 });
-  const queueNo = await wakeQueueOf(tx, parent.appNo);
+  const queueNo = await wakeQueueOf(tx, parent.appNo, effects);
   if (queueNo !== null) effects.sends.push(wakeUp(queueNo, parent.id, "child"));
 }

@@ -5,6 +5,7 @@
 import { type EndedRun, runResult } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
+import { type Remembered, remembered } from "./remembered.ts";
 import type { EndStatus, RunRow } from "./run-rows.ts";
 import type { StoredSend } from "./send.ts";
 
@@ -37,11 +38,13 @@ const LONGEST_PAUSE_MS = 15 * 60_000;
 const TRIED_AT_ONCE = 100;
 
 /** The message for the end of a run, `null` when the app wants none. `run` is as it stands after the end. */
-export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null): Promise<RunResult | null> {
-  const [app] = await tx.query(
-    `SELECT a.id AS id, a.notifications AS notifications, p.id AS project, o.id AS organization
-     FROM app a JOIN project p ON p.no = a.project_no JOIN organization o ON o.no = p.organization_no WHERE a.no = :no`,
-    { no: run.appNo },
+export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null, memory: Remembered): Promise<RunResult | null> {
+  const [app] = await remembered(memory, `app ${run.appNo}`, () =>
+    tx.query(
+      `SELECT a.id AS id, a.notifications AS notifications, p.id AS project, o.id AS organization
+       FROM app a JOIN project p ON p.no = a.project_no JOIN organization o ON o.no = p.organization_no WHERE a.no = :no`,
+      { no: run.appNo },
+    ),
   );
   if (app === undefined || app.notifications === null) return null;
   const wanted = JSON.parse(String(app.notifications)) as Notifications;

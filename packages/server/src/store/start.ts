@@ -38,12 +38,13 @@ async function startRuns(tx: Tx, rows: readonly StartRow[]): Promise<StartOutcom
   const apps = await appNos(tx, rows);
   const effects = noEffects();
   const outcomes: StartOutcome[] = [];
-  for (const { projectNo, appId, queueNo, seq, receipt, runId, workflow, input, source } of rows) {
+  const nos = await tx.sequence(rows.length);
+  for (const [i, { projectNo, appId, queueNo, seq, receipt, runId, workflow, input, source }] of rows.entries()) {
     const appNo = apps.get(`${projectNo} ${appId}`);
     if (!held.has(seq)) outcomes.push("stale");
     else if (appNo === undefined) outcomes.push("app_not_found");
     else {
-      const begun = await beginRun(tx, appNo, { id: runId, workflow, input, source }, effects);
+      const begun = await beginRun(tx, appNo, { id: runId, workflow, input, source, no: nos[i] as number }, effects);
       if ("refused" in begun) outcomes.push(begun.refused);
       else {
         outcomes.push(begun.begun === "new" ? "started" : "existing");

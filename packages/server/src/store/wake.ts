@@ -4,6 +4,7 @@
  */
 import type { Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
+import type { Remembered } from "./remembered.ts";
 import { keepResult, type RunResult, resultSend } from "./run-result.ts";
 import type { StoredSend } from "./send.ts";
 import type { HotSettle } from "./settle.ts";
@@ -17,10 +18,12 @@ export interface Effects {
   results: RunResult[];
   /** Delayed wake-ups that have lost their reason. */
   removals: { queueNo: number; seq: number; runId: string }[];
+  /** What was read in this transaction and is the same for many runs. */
+  memory: Remembered;
 }
 
 /** Nothing yet. */
-export const noEffects = (): Effects => ({ settles: [], sends: [], results: [], removals: [] });
+export const noEffects = (): Effects => ({ settles: [], sends: [], results: [], removals: [], memory: new Map() });
 
 /** Why a run is woken: for whoever looks at the queue; an execution reads the tables. */
 export type Why = "started" | "message" | "child" | "timer" | "cancelled" | "retried" | "timedOut" | "synced" | "again";

@@ -1,4 +1,4 @@
-/** The hot statements of workflows. See `Statement` in `db/db.ts`. A result is bytes, and none where `known` is 0. */
+/** The hot statements of workflows. See `Statement` in `db/db.ts`. Results and outputs are bytes, and none where `known` is 0. */
 import type { Statement } from "../db/db.ts";
 
 /** The statements by name. */
@@ -7,6 +7,44 @@ export const workflowStatements = {
     kind: "text",
     params: { no: "bigint" },
     text: "SELECT r.no FROM run AS r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR NO KEY UPDATE",
+  },
+  "run.begun": {
+    kind: "write",
+    table: "run",
+    params: { no: "bigint", seq: "bigint", receipt: "bigint" },
+    head: `UPDATE run SET status = 'running', started_at = coalesce(started_at, $now), executions = executions + 1, execution_seq = :seq,
+      execution_receipt = :receipt`,
+    where: "run.no = :no",
+    returning: "run.no AS no",
+  },
+  "run.recorded": {
+    kind: "write",
+    table: "run",
+    params: { no: "bigint", added: "int", ended: "int", bytes: "bigint" },
+    head: "UPDATE run SET steps = steps + :added, ended_steps = :ended, journal_bytes = journal_bytes + :bytes",
+    where: "run.no = :no",
+    returning: "run.no AS no",
+  },
+  "run.end": {
+    kind: "write",
+    table: "run",
+    params: { no: "bigint", to: "text", error: "text", known: "int", output: "bytea" },
+    head: `UPDATE run SET status = :to, reason = NULL, error = :error, output = CASE WHEN :known = 1 THEN :output END, ended_at = $now,
+      execution_seq = NULL, execution_receipt = NULL`,
+    where: "run.no = :no",
+    returning: "run.no AS no",
+  },
+  "wake.others": {
+    kind: "select",
+    params: { q: "int", g: "text", seq: "bigint" },
+    select: `SELECT m.seq, m.group_key FROM message AS m WHERE m.queue_no = :q AND m.group_key = :g AND m.dead_at IS NULL
+      AND m.later_at IS NULL AND m.seq <> :seq`,
+  },
+  "step.find": {
+    kind: "select",
+    params: { run: "bigint", id: "text" },
+    select: `SELECT s.run_no, s.id, s.position, s.type, s.status, s.attempt, s.due_at, s.timer_seq, s.child_id, s.started_at, s.ended_at,
+      s.ended_order, s.error, s.result FROM step AS s WHERE s.run_no = :run AND s.id = :id`,
   },
   "step.insert": {
     kind: "insert",
