@@ -76,3 +76,17 @@ it("A12, A6: a key of one project gets no backup and learns of no such thing, ho
   expect((await ask({ url: server.url, apiKey }, "GET", "/backup")).status).toBe(404);
   expect((await ask({ url: server.url, apiKey: "mlr_nobody" }, "GET", "/backup")).status).toBe(401);
 });
+
+it("A7, A12: who took a copy of everything, or tried to, is in the audit log", async () => {
+  const made = await ask(server, "POST", `/v1/organizations/${server.organization}/projects/${server.project}/keys`, {
+    name: "curious",
+    statements: [{ allow: ["*"], on: ["*"] }],
+  });
+  expect((await ask({ ...server, apiKey: (made.body as { secret: string }).secret }, "GET", "/backup")).status).toBe(404);
+  expect((await runCommand(["backup", "audited.db"], { cwd: server.cwd })).code).toBe(0);
+  const { body } = await ask(server, "GET", `/v1/organizations/${server.organization}/audit?limit=2`);
+  expect((body as { calls: unknown[] }).calls).toMatchObject([
+    { operation: "Backup", key: { name: "dev" }, path: "/backup", status: 200, code: null },
+    { operation: "Backup", key: { name: "curious" }, project: server.project, status: 404, code: "not_found" },
+  ]);
+});

@@ -34,7 +34,11 @@ export type Audited = <Result>(request: AuditedRequest, call: () => Promise<Resu
 
 /** How calls of an operation are kept; `undefined` for those that are not. */
 export function auditOf(audit: Audit | undefined, name: OperationName, status: number): Audited | undefined {
-  if (audit === undefined || !isManagement(name)) return undefined;
+  return audit === undefined || !isManagement(name) ? undefined : auditedAs(audit, name, status);
+}
+
+/** Keeps calls under the name of an operation; `status` is the answer's when nothing was thrown. */
+export function auditedAs(audit: Audit, name: string, status: number): Audited {
   const keep = ({ caller, requestId, params, raw }: AuditedRequest, outcome: { status: number; code: string | null }): Promise<void> => {
     const project = named(params.projectId ?? params.applicationId ?? raw.headers["x-account-id"]);
     const hidden = outcome.code !== null && HIDDEN.has(outcome.code);

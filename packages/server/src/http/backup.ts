@@ -7,8 +7,11 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "@millrace/contract";
 import type { FastifyInstance } from "fastify";
+import type { Audit } from "../identity/audit.ts";
 import type { Authenticator } from "../identity/authenticate.ts";
+import type { Caller } from "../identity/caller.ts";
 import { authorize } from "../identity/rules.ts";
+import { type Audited, auditedAs } from "./audit.ts";
 
 const PERMISSION = "installation.backup";
 const RESOURCE = "installation";
@@ -24,10 +27,10 @@ export interface Backup {
 /** Adds the route; answers it. */
 export function addBackup(
   app: FastifyInstance,
-  { authenticator, backup }: { authenticator: Authenticator; backup: Backup },
+  { authenticator, backup, audit }: { authenticator: Authenticator; backup: Backup; audit?: Audit | undefined },
 ): { method: string; path: string }[] {
-  app.get("/backup", async (request, reply) => {
-    const caller = await authenticator.authenticate(request.headers.authorization);
+  const audited: Audited = audit === undefined ? (_, call) => call() : auditedAs(audit, "Backup", 200);
+  const copied = async (caller: Caller): Promise<{ path: string; size: number }> => {
     const verdict = authorize(caller, PERMISSION, RESOURCE);
     if (verdict === "hidden") throw new Fault("not_found", "there is nothing at this path");
     if (verdict === "denied")
@@ -35,14 +38,18 @@ export function addBackup(
     const path = join(backup.folder, `backup-${Buffer.from(backup.random(8)).toString("hex")}.partial`);
     try {
       await backup.copy(path);
-      const { size } = await stat(path);
-      const file = createReadStream(path);
-      file.once("close", () => void rm(path, { force: true }));
-      return await reply.header("content-length", size).type("application/vnd.sqlite3").send(file);
+      return { path, size: (await stat(path)).size };
     } catch (error) {
       await rm(path, { force: true });
       throw error;
     }
+  };
+  app.get("/backup", async (request, reply) => {
+    const caller = await authenticator.authenticate(request.headers.authorization);
+    const { path, size } = await audited({ caller, requestId: request.id, params: {}, raw: request.raw }, () => copied(caller));
+    const file = createReadStream(path);
+    file.once("close", () => void rm(path, { force: true }));
+    return reply.header("content-length", size).type("application/vnd.sqlite3").send(file);
   });
   return [{ method: "GET", path: "/backup" }];
 }
