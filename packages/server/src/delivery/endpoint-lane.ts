@@ -72,6 +72,8 @@ export interface Lease {
   ms: number;
   until: number;
   timeoutMs: number;
+  /** The term it was claimed in: in another its loads are given back. */
+  term: Term;
 }
 
 /** One delivery's worth of work under the lease of its claim. */
@@ -236,16 +238,17 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
     ahead,
 
     async claim(n) {
-      if (begun === null || tenure.term !== begun) return { work: [], nextInMs: null };
+      const term = begun;
+      if (term === null || tenure.term !== term) return { work: [], nextInMs: null };
       // What stands ready first must have all of its lease left when its request starts (P8).
       const ms = terms.leaseMs + (ahead() > 0 ? AHEAD_MS : 0);
       const { timeoutMs } = terms;
       const at = clock.now();
-      const { loads, nextInMs, lagMs, bytes } = await deliveries.claim(n, ms, begun);
+      const { loads, nextInMs, lagMs, bytes } = await deliveries.claim(n, ms, term);
       if (bytes !== undefined) loadBytes = Math.max(bytes, 1);
       if (lagMs !== undefined && loads.length >= n)
         pressure.seen({ lagMs, idle: n / flow.limit, healthy: flow.failures === 0 && flow.limit === flow.max });
-      const lease = { at, ms, until: at + ms, timeoutMs };
+      const lease = { at, ms, until: at + ms, timeoutMs, term };
       return { work: loads.map((load) => ({ load, lease })), nextInMs };
     },
 
@@ -255,9 +258,10 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       // A timeout that was raised since the claim is not for this lease.
       const timeoutMs = Math.min(terms.timeoutMs, lease.timeoutMs);
       // A pause, an update or another owner may have come between the claim and now.
-      const made = mine() ? deliveries.request(load, timeoutMs) : null;
+      const ours = (): boolean => lease.term === begun && mine();
+      const made = ours() ? deliveries.request(load, timeoutMs) : null;
       const sent = made instanceof Promise ? await made : made;
-      if (sent === null || !mine()) {
+      if (sent === null || !ours()) {
         opened.over();
         await giveBack([load], until, opened.signal);
         return;
