@@ -98,7 +98,7 @@ export function notificationHandler(options: NotificationHandlerOptions): PushHa
   const confirmed = async (confirmation: Confirmation): Promise<void> => {
     await onConfirmation?.(confirmation);
     if (!(typeof confirm === "function" ? await confirm(confirmation) : confirm)) return;
-    const answer = await fetch(confirmation.confirmUrl, { redirect: "error", signal: AbortSignal.timeout(confirmMs) });
+    const answer = await fetch(confirmation.confirmUrl, { redirect: "manual", signal: AbortSignal.timeout(confirmMs) });
     await answer.arrayBuffer();
     if (!answer.ok) throw new Error(`confirming answered ${answer.status}`);
   };

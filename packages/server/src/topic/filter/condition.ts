@@ -13,31 +13,30 @@ export interface Alternatives {
   fits: Test;
 }
 
-function textTest({ kind, text }: TextPattern): (value: string) => boolean {
-  switch (kind) {
-    case "prefix":
-      return (value) => value.startsWith(text);
-    case "suffix":
-      return (value) => value.endsWith(text);
-    case "equals-ignore-case": {
-      const lower = text.toLowerCase();
-      return (value) => value.toLowerCase() === lower;
-    }
-    case "wildcard":
-      return compileWildcard(text);
-  }
+function patternTest({ kind, text }: TextPattern): (value: string) => boolean {
+  if (kind === "prefix") return (value) => value.startsWith(text);
+  return kind === "suffix" ? (value) => value.endsWith(text) : compileWildcard(text);
+}
+
+/** Whether a text fits any of several patterns. It is lowered once for all that ignore the case: it may be long. */
+function textTest(patterns: readonly TextPattern[]): (value: string) => boolean {
+  const lower = new Set(patterns.flatMap(({ kind, text }) => (kind === "equals-ignore-case" ? [text.toLowerCase()] : [])));
+  const tests = patterns.filter(({ kind }) => kind !== "equals-ignore-case").map(patternTest);
+  if (lower.size > 0) tests.push((value) => lower.has(value.toLowerCase()));
+  const [only] = tests;
+  return tests.length === 1 && only !== undefined ? only : (value) => tests.some((test) => test(value));
 }
 
 /** The test of what is neither named whole nor about presence. */
-function testOf(condition: Exclude<Condition, { kind: "exact" | "exists" | "equals-ignore-case" }>): Test {
+function testOf(condition: Exclude<Condition, TextPattern | { kind: "exact" | "exists" }>): Test {
   switch (condition.kind) {
     case "anything-but": {
       const except = new Set(condition.values);
       return (value) => !except.has(value);
     }
     case "anything-but-pattern": {
-      const tests = condition.patterns.map(textTest);
-      return (value) => typeof value !== "string" || !tests.some((test) => test(value));
+      const fits = textTest(condition.patterns);
+      return (value) => typeof value !== "string" || !fits(value);
     }
     case "numeric": {
       const { low, high } = condition;
@@ -50,29 +49,29 @@ function testOf(condition: Exclude<Condition, { kind: "exact" | "exists" | "equa
       const block = parseBlock(condition.block);
       return (value) => typeof value === "string" && block !== undefined && isWithin(value, block);
     }
-    default: {
-      const test = textTest(condition);
-      return (value) => typeof value === "string" && test(value);
-    }
   }
 }
+
+const isPattern = (condition: Condition): condition is TextPattern => "text" in condition;
 
 /** Compiles the alternatives of a key. */
 export function compileConditions(conditions: readonly Condition[]): Alternatives {
   const exact = new Set<Scalar>();
-  const lower = new Set<string>();
   const tests: Test[] = [];
   let absent = false;
   let present = false;
   for (const condition of conditions) {
     if (condition.kind === "exact") exact.add(condition.value);
-    else if (condition.kind === "equals-ignore-case") lower.add(condition.text.toLowerCase());
-    else if (condition.kind !== "exists") tests.push(testOf(condition));
-    else if (condition.present) present = true;
-    else absent = true;
+    else if (condition.kind === "exists") {
+      if (condition.present) present = true;
+      else absent = true;
+    } else if (!isPattern(condition)) tests.push(testOf(condition));
   }
-  // lowered once for all alternatives: a long text is not lowered for each
-  if (lower.size > 0) tests.push((value) => typeof value === "string" && lower.has(value.toLowerCase()));
+  const patterns = conditions.filter(isPattern);
+  if (patterns.length > 0) {
+    const textFits = textTest(patterns);
+    tests.push((value) => typeof value === "string" && textFits(value));
+  }
   const [only] = tests;
   let fits: Test = (value) => exact.has(value) || tests.some((test) => test(value));
   if (only === undefined) fits = (value) => exact.has(value);
