@@ -1,3 +1,4 @@
+import { Fault } from "@millrace/contract";
 import { expect, it } from "vitest";
 import { coalesce } from "./coalesce.ts";
 
@@ -36,4 +37,18 @@ it("W6: whoever makes a transaction of several fail fails alone", async () => {
   const outcomes = await Promise.allSettled([positive(1), positive(-2), positive(3)]);
   expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect(batches).toEqual([[1, -2, 3], [1], [-2], [3]]);
+});
+
+it("A4: a store that is away is asked once for all of them", async () => {
+  let asked = 0;
+  const away = coalesce<number, number>(
+    async () => {
+      asked++;
+      throw new Fault("unavailable", "the database is away");
+    },
+    { most: 10, width: 1 },
+  );
+  const outcomes = await Promise.allSettled([away(1), away(2), away(3)]);
+  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  expect(asked).toBe(1);
 });

@@ -2,6 +2,7 @@
  * Joins what many callers want of the store at the same time into one transaction: while some are under way, what comes gathers and
  * travels next. Whoever makes a transaction of several fail is found by trying each alone; the others don't suffer for it.
  */
+import { Fault } from "@millrace/contract";
 
 /** How calls travel: at most `most` in a transaction, `width` transactions at once. */
 export interface Coalescing {
@@ -34,8 +35,10 @@ export function coalesce<In, Out>(run: (items: In[]) => Promise<Out[]>, { most, 
     let outs: Out[];
     try {
       outs = await run(together.map(({ item }) => item));
-    } catch {
-      for (const each of together) await alone(each);
+    } catch (error) {
+      // A store that is away is away for each of them.
+      if (error instanceof Fault && error.status === 503) for (const { reject } of together) reject(error);
+      else for (const each of together) await alone(each);
       return;
     }
     for (const [i, { resolve }] of together.entries()) resolve(outs[i] as Out);

@@ -16,6 +16,7 @@ import { createVault } from "../identity/vault.ts";
 import { type Engine, openWorld, type World } from "../queue/world.suite.ts";
 import type { AppRow } from "../store/app.ts";
 import type { RunRow, StepRow } from "../store/run-rows.ts";
+import type { Store } from "../store/store.ts";
 import { type Apps, createApps } from "./app.ts";
 import { createWorkflowEngine, type WorkflowEngine } from "./engine.ts";
 import { type Executor, openExecutor, type Workflow } from "./executor.suite.ts";
@@ -46,6 +47,8 @@ export interface EngineWorld {
   pass(ms: number): Promise<void>;
   /** Ends this process's engine and store and starts others on the same data. */
   restart(): Promise<void>;
+  /** Another node on the same database; it ends with the world. */
+  node(): Promise<WorkflowEngine>;
   close(): Promise<void>;
 }
 
@@ -69,8 +72,8 @@ export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {
   const logged: object[] = [];
   const log = { debug: () => {}, info: (fields: object) => logged.push(fields), warn: (fields: object) => logged.push(fields) };
 
-  const open = async () => {
-    const { store, clock } = world;
+  const open = async (store: Store = world.store) => {
+    const { clock } = world;
     const attempts = createAttempt({ policy, ca: [authority.ca], resolve: resolver({ "app.example.com": "127.0.0.1" }) });
     const load = createLoad({ memoryCapBytes: 4 * 1024 ** 3, maxLoopDelayMs: 60_000 });
     let url = "";
@@ -105,12 +108,13 @@ export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {
     return { attempts, load, engine, app, apps, runs: createRuns({ store }), url };
   };
   let state = await open();
-  const shut = async (): Promise<void> => {
-    await state.engine.stop(0);
-    await closeApp(state.app, 0);
-    state.attempts.close();
-    state.load.close();
+  const shut = async ({ engine, app, attempts, load }: typeof state = state): Promise<void> => {
+    await engine.stop(0);
+    await closeApp(app, 0);
+    attempts.close();
+    load.close();
   };
+  const nodes: (() => Promise<void>)[] = [];
   const patience = (): (() => void) => {
     const end = performance.now() + PATIENCE_MS;
     return () => {
@@ -186,7 +190,17 @@ export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {
       await world.restart();
       state = await open();
     },
+    async node() {
+      const store = await world.peer();
+      const node = await open(store);
+      nodes.push(async () => {
+        await shut(node);
+        await store.close();
+      });
+      return node.engine;
+    },
     async close() {
+      for (const close of nodes) await close();
       await shut();
       await executor.close();
       await world.close();

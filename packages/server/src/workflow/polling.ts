@@ -14,6 +14,8 @@ import { announcementOf, wakeBlocked } from "./sync.ts";
 
 /** How long a task waits for a worker that has its workflow, before somebody looks again. */
 const ELSEWHERE_MS = 1_000;
+/** How long an announcement is not repeated to the store: workers of another build may meanwhile have spoken to another node. */
+const ANNOUNCED_MS = 10_000;
 
 /** What a worker asks for. */
 export interface Poll {
@@ -42,15 +44,16 @@ export function createPolling({ store, clock, executions }: { store: Store; cloc
     // What can't be given back comes back when its lease ends.
     release: (queueNo, messages) => void release(queueNo, messages, 0).catch(() => {}),
   });
-  /** What the workers of an app said last: written down when they say something else. */
-  const announced = new Map<number, string>();
+  /** What the workers of an app said last, and until when that is not written down again. */
+  const announced = new Map<number, { text: string; until: number }>();
 
   const announce = async (appNo: number, announcement: Announcement): Promise<void> => {
     const text = JSON.stringify(announcement);
-    if (announced.get(appNo) === text) return;
+    const known = announced.get(appNo);
+    if (known?.text === text && clock.now() < known.until) return;
     const stored = await store.run("announce", appNo, announcementOf(announcement, false));
     if (stored === null) throw new Fault("app_not_found", "the app was deleted");
-    announced.set(appNo, text);
+    announced.set(appNo, { text, until: clock.now() + ANNOUNCED_MS });
     if (stored.otherBuild) await wakeBlocked(store, appNo);
   };
 
