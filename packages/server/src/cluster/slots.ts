@@ -4,7 +4,7 @@
  */
 
 /** How many slots there are. */
-const SLOTS = 256;
+export const SLOTS = 256;
 
 /** The slot of a key such as `queue:12`: FNV-1a over its UTF-16 units, folded to a byte. */
 export function slotOf(key: string): number {
