@@ -1,6 +1,6 @@
 /** Executes a run on a journal in memory and lets its process die as often as a test says: right behind any record, or in front of it. */
 import type { ExecutionAnswer, JournalStep } from "@millrace/contract/wire";
-import { ExecutionOver, type Host } from "./execution.ts";
+import { ExecutionOver, type Host } from "./host.ts";
 import { createMemory, type Memory, type MemoryOptions } from "./memory.ts";
 import { runWorkflow } from "./run.ts";
 import { turn } from "./turn.ts";
@@ -50,6 +50,7 @@ export function crashing(given: Partial<MemoryOptions> & { input?: unknown; atte
         return answered;
       },
       turn,
+      now: () => now,
       wait: () => new Promise(() => {}),
       patience: turn,
       lingerMs: -1,
@@ -57,9 +58,9 @@ export function crashing(given: Partial<MemoryOptions> & { input?: unknown; atte
       signal: lost.signal,
     };
     const attempt = given.attempt ?? 1;
-    const run = { runId: "run-1", attempt, cancelled: memory.cancelled, now, steps: memory.load(), input };
+    const run = { runId: "run-1", attempt, cancelled: memory.cancelled, steps: memory.load(), input };
     const runtime = { wait: host.wait, random: () => 0.25, uuid: () => `id-${++ids}` };
-    const answer = await runWorkflow(workflow, run, { host, runtime, now: () => now, during: (work) => work });
+    const answer = await runWorkflow(workflow, run, { host, runtime });
     dead = true;
     if (answer?.status === "suspended") memory.keep(answer.steps ?? []);
     return answer;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { NonRetryableError, RetryLaterError } from "../outcome.ts";
 import { crashing } from "./crashing.fixture.ts";
 import { StepError } from "./errors.ts";
-import { ExecutionOver, type Host } from "./execution.ts";
+import { ExecutionOver, type Host } from "./host.ts";
 import { runWorkflow } from "./run.ts";
 import type { Step } from "./step.ts";
 import { turn } from "./turn.ts";
@@ -22,6 +22,7 @@ function once(tested: AnyWorkflow, parts: Partial<Host> = {}, cancelled = false)
       return [];
     },
     turn,
+    now: () => 0,
     async wait(ms) {
       waits.push(ms);
       await turn();
@@ -32,9 +33,9 @@ function once(tested: AnyWorkflow, parts: Partial<Host> = {}, cancelled = false)
     signal: new AbortController().signal,
     ...parts,
   };
-  const run = { runId: "r", attempt: 1, cancelled, now: 0, steps: [], input: undefined };
+  const run = { runId: "r", attempt: 1, cancelled, steps: [], input: undefined };
   const runtime = { wait: () => new Promise<void>(() => {}), random: () => 0, uuid: () => "u" };
-  return { records, waits, answer: runWorkflow(tested, run, { host, runtime, now: () => 0 }) };
+  return { records, waits, answer: runWorkflow(tested, run, { host, runtime }) };
 }
 
 describe("tries of a step", () => {
@@ -131,15 +132,16 @@ describe("tries of a step", () => {
         return [];
       },
       turn,
+      now: () => 0,
       wait: turn,
       patience: turn,
       lingerMs: 2000,
       closing: () => false,
       signal: new AbortController().signal,
     };
-    const run = { runId: "r", attempt: 1, cancelled: false, now: 0, steps: [], input: undefined };
+    const run = { runId: "r", attempt: 1, cancelled: false, steps: [], input: undefined };
     const runtime = { wait: turn, random: () => 0, uuid: () => "u" };
-    expect(await runWorkflow(tested, run, { host, runtime, now: () => 0 })).toMatchObject({ status: "completed", output: '"in time"' });
+    expect(await runWorkflow(tested, run, { host, runtime })).toMatchObject({ status: "completed", output: '"in time"' });
     expect(records[0]).toMatchObject({
       status: "retrying",
       error: { name: "StepTimeoutError", message: "step slow took longer than 5 s" },

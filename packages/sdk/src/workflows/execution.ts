@@ -3,61 +3,12 @@
  * of the journal, in the order in which the code once learned of them and one at a time, then new ones. Invariant: nothing is carried
  * out before every recorded step was reached, and no code after a step runs before that step is recorded.
  */
-import type { BlockedCode, ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
+import type { ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
 import { CancelledError, cancelledCode, recordOf, StepError } from "./errors.ts";
+import { blocked, ExecutionOver, type Host, type Opening, type Plan, type Reach } from "./host.ts";
 import { inOrder, isFinished, named, openJournal } from "./journal.ts";
 import { createFan } from "./signals.ts";
 import { decodeValue, encodeValue } from "./value.ts";
-
-/** What to do about a step that no journal knows. */
-export type Plan =
-  /** Carried out here: try `attempt` (from 1). Never rejects. */
-  | { kind: "work"; perform(attempt: number): Promise<StepRecord> }
-  /** Ended by the server. With `eager` its record is sent at once, for the server may have the end already. */
-  | { kind: "pending"; record: StepRecord; eager: boolean };
-
-/** Brings the code to a step: its outcome, now or in a later execution. Ids are given out in the order of these calls. */
-export type Reach = (type: StepType, name: string, plan: (id: string) => Plan) => Promise<unknown>;
-
-/** What an execution begins with. */
-export interface Opening {
-  attempt: number;
-  cancelled: boolean;
-  /** By the server's clock: what `retryAt` and `until` are held against. */
-  now: number;
-  steps: readonly JournalStep[];
-}
-
-/** What an execution needs of the world. */
-export interface Host {
-  /** Makes records durable, in order; answers the entries of sleeps, waits and children. Rejects with `ExecutionOver`. */
-  record(records: readonly StepRecord[]): Promise<readonly JournalStep[]>;
-  /** Lets the code run until it waits. */
-  turn(): Promise<void>;
-  /** Resolves after `ms`, or as soon as `signal` is aborted. */
-  wait(ms: number, signal?: AbortSignal): Promise<void>;
-  /** As `wait`, for the patience with code that is busy with something that is no step. */
-  patience(ms: number, signal?: AbortSignal): Promise<void>;
-  /** The longest pause before a retry that is waited for here instead of giving the run back, in milliseconds. */
-  lingerMs: number;
-  /** No step may begin any more: the lease is nearly over, the run was cancelled, the worker stops. */
-  closing(): boolean;
-  /** Aborted when the execution is lost: nobody wants its answer. */
-  signal: AbortSignal;
-}
-
-/** The execution can't go on. With an answer it ends so; without, the server has ended it already. */
-export class ExecutionOver extends Error {
-  readonly answer: ExecutionAnswer | undefined;
-  constructor(message: string, answer?: ExecutionAnswer) {
-    super(message);
-    this.name = "ExecutionOver";
-    this.answer = answer;
-  }
-}
-
-/** An answer that stops the run until its code is mended. */
-export const blocked = (code: BlockedCode, message: string): ExecutionAnswer => ({ status: "blocked", reason: { code, message } });
 
 interface Step {
   id: string;
@@ -132,7 +83,7 @@ export async function execute(
     return new Promise<unknown>((resolve, reject) => {
       if (over !== undefined) return;
       journal.reach(id);
-      const pauseMs = (known?.retryAt ?? 0) - opening.now;
+      const pauseMs = (known?.retryAt ?? 0) - host.now();
       const step = { id, type, plan: plan(id), attempt: known?.attempt ?? 0, pauseMs, resolve, reject };
       open.set(id, step);
       if (known === undefined || known.status === "pending" || known.status === "retrying") fresh.push(step);
@@ -161,7 +112,7 @@ export async function execute(
       for (const entry of inOrder(back.values())) {
         if (!open.has(entry.id)) continue;
         if (isFinished(entry)) journal.ended(entry);
-        else askWhenDue(entry.id, (entry.until ?? Number.POSITIVE_INFINITY) - opening.now);
+        else askWhenDue(entry.id, (entry.until ?? Number.POSITIVE_INFINITY) - host.now());
       }
     } catch (error) {
       end(error instanceof ExecutionOver ? error.answer : { status: "suspended", again: true });
@@ -225,7 +176,7 @@ export async function execute(
       if (plan.kind === "pending") {
         const known = journal.find(id);
         blockedOn.add(id);
-        if (known !== undefined) askWhenDue(id, (known.until ?? Number.POSITIVE_INFINITY) - opening.now);
+        if (known !== undefined) askWhenDue(id, (known.until ?? Number.POSITIVE_INFINITY) - host.now());
         else if (plan.eager || opening.cancelled) void record([plan.record]);
         else unsent.push(plan.record);
       } else if (cancelling && (type === "run" || type === "send")) {

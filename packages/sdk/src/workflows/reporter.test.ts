@@ -2,7 +2,7 @@ import { type Receiver, receiver } from "@millrace/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import { platform } from "../runtime.ts";
 import { json, problem } from "../scripted.fixture.ts";
-import { ExecutionOver } from "./execution.ts";
+import { ExecutionOver } from "./host.ts";
 import { createReporter } from "./reporter.ts";
 
 interface Call {

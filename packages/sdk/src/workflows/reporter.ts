@@ -8,7 +8,7 @@ import { ApiError, MillraceError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { messageOf } from "../text.ts";
 import { createTransport, retryDelayMs } from "../transport.ts";
-import { blocked, ExecutionOver } from "./execution.ts";
+import { blocked, ExecutionOver } from "./host.ts";
 import { createLine } from "./line.ts";
 
 /** What the server says of one execution. */

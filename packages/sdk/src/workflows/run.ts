@@ -4,7 +4,8 @@ import { InvalidPayloadError } from "../outcome.ts";
 import { check } from "../payload.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Bench } from "./attempt.ts";
-import { execute, type Host, type Opening } from "./execution.ts";
+import { execute } from "./execution.ts";
+import type { Host, Opening } from "./host.ts";
 import { createFan } from "./signals.ts";
 import { createStep, type StepTools } from "./step.ts";
 import { decodeValue } from "./value.ts";
@@ -21,16 +22,14 @@ export interface RunToExecute extends Opening {
 export interface Surroundings {
   host: Host;
   runtime: Pick<Runtime, "wait" | "random" | "uuid">;
-  /** The server's present, as well as it is known. */
-  now(): number;
   during?: Bench["during"];
   send?: StepTools["send"];
 }
 
 /** Executes a run until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
 export function runWorkflow(workflow: AnyWorkflow, run: RunToExecute, around: Surroundings): Promise<ExecutionAnswer | undefined> {
-  const { host, runtime, now, during = (work) => work, send } = around;
-  const bench: Bench = { runtime, tries: createFan(host.signal), now, during };
+  const { host, runtime, during = (work) => work, send } = around;
+  const bench: Bench = { runtime, tries: createFan(host.signal), now: host.now, during };
   const { runId, attempt, cancelled } = run;
 
   return execute(

@@ -9,7 +9,7 @@ import { sha256 } from "../hmac.ts";
 import { asDate } from "../meta.ts";
 import { NonRetryableError } from "../outcome.ts";
 import { type Bench, type StepContext, tryStep } from "./attempt.ts";
-import type { Plan, Reach } from "./execution.ts";
+import type { Plan, Reach } from "./host.ts";
 import { maySendAgain, type QueueMessage, type QueuesClient, type SentToQueue } from "./queues-client.ts";
 import { type Retry, type RetryPolicy, readRetry } from "./retry.ts";
 import { encodeValue, type Recorded } from "./value.ts";

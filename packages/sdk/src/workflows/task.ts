@@ -1,7 +1,7 @@
 /** One task, from its journal's pages to its answer: what push and pull have in common. */
 import { type ExecutionAnswer, type JournalStep, speaks, type Task } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
-import { blocked, ExecutionOver, type Host } from "./execution.ts";
+import { blocked, ExecutionOver, type Host } from "./host.ts";
 import type { Reporter, Standing } from "./reporter.ts";
 import { runWorkflow } from "./run.ts";
 import { turn } from "./turn.ts";
@@ -55,6 +55,7 @@ export async function runTask(task: Task, around: Surrounds): Promise<ExecutionA
       return said.steps;
     },
     turn,
+    now: () => task.now + Math.round(runtime.now() - startedAt),
     wait: runtime.wait,
     patience: runtime.wait,
     lingerMs,
@@ -63,6 +64,6 @@ export async function runTask(task: Task, around: Surrounds): Promise<ExecutionA
     signal,
   };
   const { id: runId, attempt } = task.run;
-  const run = { runId, attempt, cancelled: task.cancelled, now: task.now, steps, input: task.input };
-  return runWorkflow(workflow, run, { host, runtime, now: () => task.now + Math.round(runtime.now() - startedAt) });
+  const run = { runId, attempt, cancelled: task.cancelled, steps, input: task.input };
+  return runWorkflow(workflow, run, { host, runtime });
 }

@@ -2,7 +2,7 @@
 import type { ExecutionAnswer, JournalStep, RunError } from "@millrace/contract/wire";
 import { type Duration, toSeconds } from "../duration.ts";
 import { platform } from "../runtime.ts";
-import type { Host } from "./execution.ts";
+import type { Host } from "./host.ts";
 import { createMemory, type TestClock, type TestMessage } from "./memory.ts";
 import type { QueueMessage } from "./queues-client.ts";
 import { runWorkflow } from "./run.ts";
@@ -88,6 +88,7 @@ export async function testWorkflow<Input, Output>(
     const host: Host = {
       record,
       turn,
+      now: () => clock.now(),
       // Time moves only while nothing is under way.
       wait: () => new Promise(() => {}),
       patience: platform.wait,
@@ -95,7 +96,7 @@ export async function testWorkflow<Input, Output>(
       closing: () => false,
       signal: lost.signal,
     };
-    const run = { runId, attempt: 1, cancelled: memory.cancelled, now: clock.now(), steps: memory.load(), input };
+    const run = { runId, attempt: 1, cancelled: memory.cancelled, steps: memory.load(), input };
     const send = async (queueId: string, messages: readonly QueueMessage[], idempotencyKey: string) => {
       sent.push({ queueId, messages, idempotencyKey });
       return messages.map(({ groupId }, index) => ({
@@ -103,7 +104,7 @@ export async function testWorkflow<Input, Output>(
         ...(groupId === undefined ? {} : { seq: String(index) }),
       }));
     };
-    return runWorkflow(workflow, run, { host, runtime: platform, now: () => clock.now(), send });
+    return runWorkflow(workflow, run, { host, runtime: platform, send });
   };
 
   for (let executions = 1; executions <= maxExecutions; executions += 1) {
