@@ -27,6 +27,8 @@ export interface NewTopicSubscription
   extends Pick<TopicSubscriptionRow, "id" | "topicNo" | "protocol" | "endpoint" | "targetNo" | "settings"> {
   /** Sealed; `null` for a queue, whose messages nobody signs. */
   secret: string | null;
+  /** How many subscriptions its topic may have. */
+  most: number;
   queue: Pick<NewQueue, "id" | "resourceName" | "environment" | "settings">;
 }
 
@@ -39,8 +41,6 @@ export interface Subscribed {
 /** The body of a message that stands for a handshake, in an internal queue. */
 export const HANDSHAKE = "confirmation";
 
-/** How many subscriptions a topic may have (T15). */
-const MOST = 100_000;
 /** For so long a handshake can be answered (T6), and for so long no other one is sent. */
 const CONFIRMABLE_MS = 3 * 86_400_000;
 const HANDSHAKE_PAUSE_MS = 60_000;
@@ -123,7 +123,8 @@ export const topicSubscriptionVerbs = {
       if (sameJson(subscription.settings, settings)) return { topic, subscription, made: false };
       throw new Fault("subscription_exists", `the topic subscribes this endpoint with other settings: update ${subscription.id}`);
     }
-    if (topic.subscriptions >= MOST) throw new Fault("limit_reached", `a topic has at most ${MOST.toLocaleString("en")} subscriptions`);
+    if (topic.subscriptions >= given.most)
+      throw new Fault("limit_reached", `a topic has at most ${given.most.toLocaleString("en")} subscriptions`);
     if (targetNo !== null) {
       const [target] = await tx.query("SELECT no FROM queue WHERE no = :targetNo", { targetNo });
       if (target === undefined) throw new Fault("queue_not_found", "endpoint: there is no such queue");

@@ -4,6 +4,7 @@ import type { Engine } from "../queue/world.suite.ts";
 import { createFanOut, type FanOut } from "./fan-out.ts";
 import { INTERNAL_ENVIRONMENT, internalQueue } from "./internal-queue.ts";
 import { subscriptionDefaults } from "./rules.ts";
+import type { Subscribed } from "./topic-subscription.ts";
 import { openTopicWorld, type TopicWorld } from "./world.suite.ts";
 
 /** The suite of one engine. */
@@ -119,6 +120,22 @@ export function fanOutSuite(engine: Engine): void {
       expect((await t.call("GetNotification", { messageId })).notification).toMatchObject({ matched: 2, filtered_out: 1, delivered: 2 });
     });
 
+    it("T10: two changes of a filter at the same time leave one that was checked, and the topic goes on", async () => {
+      const topic = await t.topic();
+      const [id] = (await members(topic, 1)) as [string];
+      const { topicSubscriptions } = t.rooms.topics;
+      await t.call("UpdateTopicSubscription", { subscriptionId: id }, { filter_policy: { kind: ["a"] } });
+      const project = await t.world.count(`SELECT project_no AS n FROM topic_subscription WHERE id = '${id}'`);
+      const { subscription: seen } = (await topicSubscriptions.find(project, id)) as Subscribed;
+      // What is nested only goes with the message, and each was checked against what was there before the other.
+      await topicSubscriptions.update(seen, { filterPolicy: { kind: ["a"], order: { paid: [true] } }, filterPolicyScope: "message" });
+      await topicSubscriptions.update(seen, { filterPolicyScope: "attributes" });
+      const messageId = await t.publish(topic, { message: "m", attributes: { kind: "a" } });
+      await t.rest();
+      expect((await t.call("GetNotification", { messageId })).notification).toMatchObject({ state: "complete", matched: 1 });
+      expect((await t.call("ExplainNotification", { messageId })).verdicts).toMatchObject([{ filter: { policy: { kind: ["a"] } } }]);
+    });
+
     it("T3, T15: more matches than one stretch holds are walked in several, and the message is stored once", async () => {
       const topic = await t.topic();
       const { id: queueId } = await t.world.call("CreateQueue", {}, { name: "one-for-many" });
@@ -133,6 +150,7 @@ export function fanOutSuite(engine: Engine): void {
             protocol: "queue",
             endpoint: `${queueId} ${i}`,
             targetNo,
+            most: 100_000,
             settings: { ...subscriptionDefaults },
             secret: null,
           },

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Engine, engines, openWorld, type World } from "../queue/world.suite.ts";
+import { type Engine, engines, faultOf, openWorld, type World } from "../queue/world.suite.ts";
 import type { Subscribed } from "../store/topic-subscription.ts";
 import { INTERNAL_ENVIRONMENT, internalQueue } from "./internal-queue.ts";
 import { subscriptionDefaults } from "./rules.ts";
@@ -22,7 +22,12 @@ describe.each<Engine>(engines)("who receives at which version, on %s", (engine) 
       fifo,
       settings: { displayName: null, retryPolicy: null },
     });
-  const subscribe = async (topicNo: number, protocol: "webhook" | "queue", filterPolicy: Record<string, unknown> | null = null) => {
+  const subscribe = async (
+    topicNo: number,
+    protocol: "webhook" | "queue",
+    filterPolicy: Record<string, unknown> | null = null,
+    { most = 100_000, endpoint = "" } = {},
+  ) => {
     const id = newId();
     const target = protocol === "queue" ? await world.call("CreateQueue", {}, { name: id.slice(24) }) : null;
     const targetNo = target === null ? null : await world.count(`SELECT no AS n FROM queue WHERE id = '${target.id}'`);
@@ -30,8 +35,9 @@ describe.each<Engine>(engines)("who receives at which version, on %s", (engine) 
       id,
       topicNo,
       protocol,
-      endpoint: target?.id ?? `https://hooks.example.com/${id}`,
+      endpoint: target?.id ?? `https://hooks.example.com/${endpoint || id}`,
       targetNo,
+      most,
       settings: { ...subscriptionDefaults, filterPolicy },
       secret: protocol === "webhook" ? "v1.00000000.sealed" : null,
       queue: {
@@ -116,6 +122,7 @@ describe.each<Engine>(engines)("who receives at which version, on %s", (engine) 
           targetNo,
           settings: { ...subscriptionDefaults },
           secret: null,
+          most: 100_000,
           queue: { ...queue, settings: internalQueue },
         });
       }),
@@ -123,6 +130,22 @@ describe.each<Engine>(engines)("who receives at which version, on %s", (engine) 
     expect(all.filter((each) => each.made)).toHaveLength(1);
     expect(new Set(all.map((each) => each.subscription.id)).size).toBe(1);
     expect(await topicOf(no)).toMatchObject({ members: 1, subscriptions: 1 });
+  });
+
+  it("T15: a topic takes as many subscriptions as it may have, of many at once too; pending ones count, and an end makes room", async () => {
+    const { no } = await createTopic();
+    const of = (endpoint: string, protocol: "webhook" | "queue" = "webhook") => subscribe(no, protocol, null, { most: 3, endpoint });
+    const first = await of("first");
+    const many = await Promise.allSettled([of("a"), of("", "queue"), of("b"), of("c"), of("", "queue")]);
+    expect(many.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
+    for (const each of many)
+      if (each.status === "rejected")
+        expect(each.reason).toMatchObject({ code: "limit_reached", message: "a topic has at most 3 subscriptions" });
+    expect((await topicOf(no)).subscriptions).toBe(3);
+    expect(await of("first")).toMatchObject({ made: false, subscription: { id: first.subscription.id } });
+    await world.store.run("deleteTopicSubscription", first.subscription.no);
+    expect((await of("d")).made).toBe(true);
+    expect(await faultOf(of("e"))).toMatchObject({ code: "limit_reached" });
   });
 
   it("T6, T15: a webhook's handshake waits in its internal queue, in a FIFO topic too; the queue goes with the subscription", async () => {

@@ -57,13 +57,15 @@ export interface TopicSubscriptionDeps {
   changed: (subscription: { no: number; queueNo: number }) => void | Promise<void>;
   /** Called when an internal queue was deleted, so that housekeeping removes what is left in it. */
   onDelete: () => void;
+  /** How many subscriptions a topic may have; 100,000 unless given (T15). */
+  most?: number;
 }
 
 const notOurs = (): Fault => new Fault("invalid_token", "token: must be that of a link that this server sent");
 
 /** Makes the verbs. */
 export function createTopicSubscriptions(deps: TopicSubscriptionDeps): TopicSubscriptions {
-  const { store, vault, tokens, policy, changed, onDelete } = deps;
+  const { store, vault, tokens, policy, changed, onDelete, most = 100_000 } = deps;
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));
     return { secret, sealed: vault.seal(secret, id) };
@@ -96,6 +98,7 @@ export function createTopicSubscriptions(deps: TopicSubscriptionDeps): TopicSubs
           ? { protocol: "webhook", endpoint: endpoint.url, targetNo: null, secret: newSecret(id).sealed }
           : { protocol: "queue", endpoint: endpoint.queue.id, targetNo: endpoint.queue.no, secret: null }),
         settings,
+        most,
         queue: { id: uuidv7(), resourceName: resourceName(randomInt), environment: INTERNAL_ENVIRONMENT, settings: internalQueue },
       });
       return told(result);
@@ -103,8 +106,13 @@ export function createTopicSubscriptions(deps: TopicSubscriptionDeps): TopicSubs
     find: (projectNo, id) => store.run("findTopicSubscription", projectNo, id.toLowerCase()),
     list: (topic, after, limit) => store.run("listTopicSubscriptions", topic.no, after, limit),
     async update(row, given) {
-      checkFilter({ ...row.settings, ...given });
-      return told(await store.run("updateTopicSubscription", row.no, given));
+      const { filterPolicy, filterPolicyScope } = { ...row.settings, ...given };
+      checkFilter({ filterPolicy, filterPolicyScope });
+      // What was checked together is stored together: somebody else may change the other half meanwhile.
+      const filters = given.filterPolicy !== undefined || given.filterPolicyScope !== undefined;
+      return told(
+        await store.run("updateTopicSubscription", row.no, { ...given, ...(filters ? { filterPolicy, filterPolicyScope } : {}) }),
+      );
     },
     async delete(row) {
       await store.run("deleteTopicSubscription", row.no);
