@@ -75,6 +75,7 @@ export const topicVerbs = {
       },
     );
     if (rows.length === 0) throw gone();
+    await laneChanged(tx, no);
     return null;
   },
 };

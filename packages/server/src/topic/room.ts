@@ -21,7 +21,7 @@ export interface TopicRoom {
   onWork(listener: (chore: string) => void): void;
   /** A change is answered once the listener is done with it. */
   onChange(listener: SubscriptionListener): void;
-  /** The same for topics' settings, by the topic's number. */
+  /** The same for topics, by number: settings changed, or the topic ended. */
   onTopicChange(listener: (topicNo: number) => void | Promise<void>): void;
 }
 
@@ -36,7 +36,7 @@ export function createTopicRoom(deps: { store: Store; vault: Vault; policy: Egre
   const tell: SubscriptionListener = (subscription) => changed(subscription);
   return {
     tokens,
-    topics: createTopics({ store, onUpdate: (topicNo) => topicChanged(topicNo), onDelete: () => work(ENDED_TOPICS) }),
+    topics: createTopics({ store, onChange: (topicNo) => topicChanged(topicNo), onDelete: () => work(ENDED_TOPICS) }),
     topicSubscriptions: createTopicSubscriptions({ store, vault, tokens, policy, changed: tell, onDelete: removed }),
     chores: topicChores(store, { ended: tell, removed }),
     onWork(listener) {

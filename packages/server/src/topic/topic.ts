@@ -1,6 +1,6 @@
 /**
  * What can be done with topics themselves (T2, T14): make, find, list, change, delete. A deleted topic takes nothing more from the
- * answer on; its subscriptions end in a chore that `onDelete` should wake.
+ * answer on; its subscriptions end in a chore that `onDelete` should wake. `onChange` hears of what was changed or deleted, by number.
  */
 import { LRUCache } from "lru-cache";
 import { uuidv7 } from "uuidv7";
@@ -33,8 +33,8 @@ const MOST = 10_000;
 const KNOWN = 10_000;
 
 /** Makes the verbs. */
-export function createTopics(deps: { store: Store; onUpdate: (topicNo: number) => void | Promise<void>; onDelete: () => void }): Topics {
-  const { store, onUpdate, onDelete } = deps;
+export function createTopics(deps: { store: Store; onChange: (topicNo: number) => void | Promise<void>; onDelete: () => void }): Topics {
+  const { store, onChange, onDelete } = deps;
   const memory = new LRUCache<string, TopicRow>({ max: KNOWN });
   const find: Topics["find"] = (projectNo, reference) => store.run("findTopic", projectNo, reference);
   const forget: Topics["forget"] = (no) => {
@@ -65,12 +65,13 @@ export function createTopics(deps: { store: Store; onUpdate: (topicNo: number) =
     },
     async update(topic, change) {
       const changed = await store.run("updateTopic", topic.no, change);
-      await onUpdate(topic.no);
+      await onChange(topic.no);
       return changed;
     },
     async delete(topic) {
       await store.run("deleteTopic", topic.no);
       forget(topic.no);
+      await onChange(topic.no);
       onDelete();
     },
   };
