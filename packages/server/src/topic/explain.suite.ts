@@ -30,6 +30,19 @@ export function explainSuite(engine: Engine): void {
       expect(verdicts).toEqual([]);
     });
 
+    it("T1, T16: one subscription is asked for by its id, in any case, or its CRN; a CRN that leads elsewhere names none", async () => {
+      const topic = await t.topic();
+      const { subscription } = await t.queue(topic, { name: "asked-for" });
+      await t.queue(topic, { name: "beside" });
+      const messageId = await t.publish(topic, "hello");
+      for (const reference of [subscription.id, subscription.id.toUpperCase(), subscription.crn]) {
+        const { verdicts, meta } = await explain(messageId, { subscription_id: reference });
+        expect([verdicts.map((each) => each.subscription_id), meta.total]).toEqual([[subscription.id], 1]);
+      }
+      for (const reference of [subscription.crn.replace(":local:", ":elsewhere:"), "crn:nonsense", "nonsense"])
+        expect(await faultOf(explain(messageId, { subscription_id: reference }))).toMatchObject({ code: "subscription_not_found" });
+    });
+
     it("T16: confirmed: a webhook that never followed its link, or did later, got nothing", async () => {
       const topic = await t.topic();
       const body = { protocol: "webhook", endpoint: t.url("never") };
@@ -132,7 +145,7 @@ export function explainSuite(engine: Engine): void {
 
     it("T16: the queue's availability: paused, leased away, full, deleted", async () => {
       const topic = await t.topic();
-      const { subscription, queueId } = await t.queue(topic, { name: "standing", maxBytes: 2_000 });
+      const { subscription, queueId } = await t.queue(topic, { name: "standing", maxBytes: 2_500 });
       const messageId = await t.publish(topic, "x".repeat(300));
       await t.rest();
       const standing = async (id = messageId) => verdict(id, subscription.id);

@@ -21,7 +21,8 @@ export function diagnosisHandlers(deps: {
   return {
     async ExplainNotification(call, { params, query: { limit = PAGE, marker, subscription_id: reference } }) {
       const { project, place } = await accounts.of(call);
-      const subscriptionId = reference === undefined ? null : subscriptionReference(reference, place);
+      // A CRN that leads elsewhere names none of the topic's subscriptions.
+      const subscriptionId = reference === undefined ? null : (subscriptionReference(reference, place) ?? "").toLowerCase();
       const list = `verdicts on ${params.messageId}`;
       const after = Number(readMarker(list, marker) ?? 0);
       const found = await explainer.explain(project.no, params.messageId, { after, limit, subscriptionId });
