@@ -12,7 +12,7 @@ import { type JournalRows, readJournal } from "./journal.ts";
 import { findSteps, type Recorded, recordSteps, type Timer } from "./record-steps.ts";
 import { endRun, hasEnded } from "./run-end.ts";
 import type { RunRow, StepRow } from "./run-rows.ts";
-import { bytesOf } from "./step-change.ts";
+import { bytesOf, isFinished } from "./step-change.ts";
 import { lockWaitKeys, type WaitKey } from "./wait.ts";
 import { carryOut, type Effects, noEffects } from "./wake.ts";
 
@@ -184,14 +184,19 @@ async function endExecutions(tx: Tx, reports: readonly EndReport[]): Promise<({ 
     if ("error" in recorded && recorded.error.code === "limit_exceeded") {
       await close(tx, reporting, now, report.handout, recorded.error.message);
     } else {
-      const answer: ExecutionAnswer =
-        "error" in recorded ? { status: "blocked", reason: { ...recorded.error, code: "nondeterminism" } } : report.answer;
-      await end(tx, reporting, now, { ...report, answer });
+      await end(tx, reporting, now, { ...report, answer: answerAfter(recorded, report.answer) });
     }
     results.push(null);
   }
   await finish(tx, reporting);
   return results;
+}
+
+/** An answer in the light of its own steps: what ended as it was recorded, such as a wait whose message was kept, the code has not seen. */
+function answerAfter(recorded: Recorded, answer: ExecutionAnswer): ExecutionAnswer {
+  if ("error" in recorded) return { status: "blocked", reason: { ...recorded.error, code: "nondeterminism" } };
+  const unseen = recorded.steps.some(({ type, status }) => ["sleep", "wait", "child"].includes(type) && isFinished(status));
+  return answer.status === "suspended" && unseen ? { status: "suspended", again: true } : answer;
 }
 
 async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, answer }: EndReport): Promise<void> {

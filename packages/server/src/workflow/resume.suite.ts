@@ -281,6 +281,33 @@ export function resumeSuite(kind: Engine): void {
       expect(await j.stats("payments")).toMatchObject({ acknowledged: 12 });
     });
 
+    it("W15: a run that suspends on a wait whose message was kept already goes on at once", async () => {
+      await subscribe({ keepUnmatchedSeconds: 60 });
+      const { row: pull } = await j.w.app({}, "pull");
+      const target = { kind: "workflow", mode: "resume", appId: pull.id, workflow: "order", correlationAttribute: "orderKey" };
+      await j.queue("other");
+      await j.call("CreateSubscription", {}, { queueId: "other", target: { ...target, keepUnmatchedSeconds: 60 } });
+      const poll = () =>
+        j.w.engine.poll(pull.no, {
+          announcement: { protocol: "1.2", buildId: "b", workflows: [{ name: "order" }] },
+          app: { id: pull.id, queueNo: pull.queueNo },
+          max: 1,
+          waitMs: 0,
+          gone: () => new AbortController().signal,
+        });
+      expect(await poll()).toEqual([]);
+      await j.send("other", paid("order:1", "early"));
+      await j.rest();
+      await j.w.start(pull, "order");
+      const [first] = await poll();
+      const otherId = (await j.w.world.call("GetQueue", { queueId: "other" })).id;
+      const wait = { id: "paid", type: "wait" as const, status: "pending" as const, queueId: otherId, key: "order:1", timeoutMs: 60_000 };
+      const answer = { status: "suspended" as const, steps: [{ ...wait, lookbackMs: 60_000 }] };
+      expect(await j.w.engine.executions.end("1.2", [{ token: first?.token ?? "", answer }])).toEqual([{ ok: true }]);
+      const [second] = await poll();
+      expect(second?.journal.steps).toMatchObject([{ id: "paid", status: "completed", result: expect.stringContaining("early") }]);
+    });
+
     it("W14: resuming needs the permission workflows.runs.resume on the workflow", async () => {
       const within = j.w.world.within;
       const caller = {
