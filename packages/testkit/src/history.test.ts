@@ -38,6 +38,13 @@ describe("the history checker passes", () => {
     expect(rules(events)).toEqual([]);
   });
 
+  it("a group's message that was acknowledged before its sender heard of the send", () => {
+    const late = [out("a"), asked("a"), acked("a"), sent("a", 1, "g")];
+    expect(rules([...late, sent("b", 2, "g"), out("b"), acked("b")])).toEqual([]);
+    // One that was only handed out by then still stands before the others.
+    expect(rules([out("a"), sent("a", 1, "g"), sent("b", 2, "g"), out("b"), acked("b"), acked("a")])).toEqual(["order"]);
+  });
+
   it("a group whose head died, and another group's message in between", () => {
     const events = [sent("a", 1, "g"), sent("b", 2, "g"), sent("x", 3, "h"), out("x"), acked("x"), out("b"), acked("b")];
     expect(rules([...events, { kind: "dead", id: "a" }])).toEqual([]);

@@ -44,6 +44,8 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
   const groups = new Map<string, Set<string>>();
   const accepted = new Set<string>();
   const settled = new Set<string>();
+  /** Perhaps done: an acknowledgement was under way, or answered. */
+  const done = new Set<string>();
   const buried = new Set<string>();
   const last = new Map<string, string | undefined>();
   const inFlight = new Map<string, number>();
@@ -59,8 +61,10 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
     switch (event.kind) {
       case "sendAnswered": {
         if (known.has(event.id)) break;
-        known.set(event.id, { queue: event.queue, group: event.group, seq: Number(event.seq ?? index), passed: false });
-        if (event.group === undefined) break;
+        // With several nodes a message may have been received and acknowledged before its sender hears the answer.
+        const passed = done.has(event.id) || accepted.has(event.id);
+        known.set(event.id, { queue: event.queue, group: event.group, seq: Number(event.seq ?? index), passed });
+        if (event.group === undefined || passed) break;
         const name = `${event.queue}\n${event.group}`;
         const members = groups.get(name) ?? new Set<string>();
         members.add(event.id);
@@ -98,6 +102,7 @@ export function checkHistory(events: readonly HistoryEvent[], options: { limits?
       case "ackAsked":
       case "endpointAccepted": {
         if (event.kind === "ackAsked") open.set(`${event.id} ${event.receipt}`, event.id);
+        done.add(event.id);
         const message = known.get(event.id);
         if (message) pass(message, event.id, groups);
         break;
