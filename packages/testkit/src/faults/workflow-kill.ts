@@ -65,7 +65,7 @@ export async function workflowsKilled(server: MillraceProcess, rounds: number, w
   try {
     for (let round = 0; round < rounds; round++) {
       const before = orders.length;
-      while (orders.length < before + 5 + Math.floor(random() * 30)) await pause(5);
+      while (orders.length < before + 10 + Math.floor(random() * 30)) await pause(5);
       await server.kill("SIGKILL");
       await server.start();
     }
