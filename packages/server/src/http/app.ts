@@ -125,7 +125,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
   });
   app.setErrorHandler(fail);
 
-  const links = deps.links === undefined ? [] : addLinks(app, deps.links);
+  const links = deps.links === undefined ? [] : addLinks(app, deps.links, deps.audit);
   const { executions, load } = deps;
   const calls = executions === undefined ? [] : addExecutionCalls(app, { executions, load });
   const backup = deps.backup === undefined ? [] : addBackup(app, { ...deps, backup: deps.backup });

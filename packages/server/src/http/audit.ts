@@ -1,6 +1,6 @@
 /**
  * The audit log over HTTP (A7): the one place where calls are kept, around the operations that manage, and the operation that lists them.
- * Calls without a valid key are not kept: nobody is known who made them.
+ * Calls without a valid key are not kept: nobody is known who made them. A link that proves whose it is stands for a key.
  */
 import type { IncomingMessage } from "node:http";
 import { type Answer, isManagement, type OperationName, type Operations } from "@millrace/contract";
@@ -25,6 +25,10 @@ const LIMIT = 50;
 /** Refused as if what they name did not exist: kept with the caller's own, or a stranger could write into any log. */
 const HIDDEN = new Set(["organization_not_found", "project_not_found"]);
 
+/** The path of a request as it is kept: what stands behind the `?` may be secret. */
+const pathOf = ({ url }: IncomingMessage): string => (url?.split("?", 1)[0] ?? "").slice(0, PATH);
+const addressOf = ({ socket }: IncomingMessage): string => socket.remoteAddress ?? "";
+
 /** What a call named something by, before anybody checked it; what can name nothing is `null`. */
 const named = (reference: unknown): string | null =>
   typeof reference === "string" && reference.length <= 200 && !reference.includes("\0") ? reference : null;
@@ -48,8 +52,8 @@ export function auditedAs(audit: Audit, name: string, status: number): Audited {
       keyId: caller.keyId,
       keyName: caller.keyName,
       operation: name,
-      path: (raw.url?.split("?", 1)[0] ?? "").slice(0, PATH),
-      address: raw.socket.remoteAddress ?? "",
+      path: pathOf(raw),
+      address: addressOf(raw),
       requestId,
       ...outcome,
     });
@@ -64,6 +68,27 @@ export function auditedAs(audit: Audit, name: string, status: number): Audited {
       throw error;
     }
   };
+}
+
+/** Keeps what the holder of a subscription's link changed: in place of a key stand the subscription's id and `link`. */
+export async function keepLink(
+  audit: Audit | undefined,
+  { raw, requestId }: Pick<AuditedRequest, "raw" | "requestId">,
+  operation: "ConfirmByLink" | "UnsubscribeByLink",
+  subscription: { id: string; projectNo: number },
+): Promise<void> {
+  await audit?.record({
+    about: { organization: null, project: null },
+    projectNo: subscription.projectNo,
+    keyId: subscription.id,
+    keyName: "link",
+    operation,
+    path: pathOf(raw),
+    address: addressOf(raw),
+    status: 200,
+    code: null,
+    requestId,
+  });
 }
 
 const show = (row: AuditRow): Answer<Operations["ListAudit"]>["calls"][number] => ({

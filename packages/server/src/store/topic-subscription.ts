@@ -219,18 +219,18 @@ export const topicSubscriptionVerbs = {
     return { topic, subscription: await written(tx, no) };
   },
 
-  /** Confirms by a link that was good until `until`; once confirmed it stays so. Throws `invalid_token`. */
-  async confirmTopicSubscription(tx: Tx, id: string, until: number): Promise<Subscribed> {
+  /** Confirms by a link that was good until `until`, unless it is confirmed already (`first: false`). Throws `invalid_token`. */
+  async confirmTopicSubscription(tx: Tx, id: string, until: number): Promise<Subscribed & { first: boolean }> {
     const found = tx.now > until ? null : await locked(tx, "id", id);
     if (found === null) throw notOurs();
     const { topic, subscription } = found;
-    if (subscription.state === "confirmed") return found;
+    if (subscription.state === "confirmed") return { ...found, first: false };
     await tx.query("UPDATE topic_subscription SET state = 'confirmed', confirmed_at = :now, updated_at = :now WHERE no = :no", {
       no: subscription.no,
       now: tx.now,
     });
     await join(tx, subscription);
-    return { topic, subscription: await written(tx, subscription.no) };
+    return { topic, subscription: await written(tx, subscription.no), first: true };
   },
 
   /** Ends a subscription by its link; `null` when it has ended already. Throws `invalid_token` when it never was, or is forgotten. */

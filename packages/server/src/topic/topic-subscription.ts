@@ -36,8 +36,8 @@ export interface TopicSubscriptions {
   delete(row: TopicSubscriptionRow): Promise<void>;
   /** Sends the handshake again, at most once a minute, while the subscription is pending. */
   requestConfirmation(row: TopicSubscriptionRow): Promise<Subscribed>;
-  /** By the token of a link. Throws `invalid_token`. */
-  confirm(token: string): Promise<Subscribed>;
+  /** By the token of a link; `first` the first time. Throws `invalid_token`. */
+  confirm(token: string): Promise<Subscribed & { first: boolean }>;
   /** By the token of a link: answers the subscription that ended now, `null` when it had before. Throws `invalid_token`. */
   unsubscribe(token: string): Promise<TopicSubscriptionRow | null>;
   /** Throws `invalid_token` unless the token is one that `unsubscribe` reads. */
@@ -70,7 +70,7 @@ export function createTopicSubscriptions(deps: TopicSubscriptionDeps): TopicSubs
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));
     return { secret, sealed: vault.seal(secret, id) };
   };
-  const told = async (subscribed: Subscribed): Promise<Subscribed> => {
+  const told = async <Of extends Subscribed>(subscribed: Of): Promise<Of> => {
     await changed(subscribed.subscription);
     return subscribed;
   };

@@ -117,6 +117,32 @@ describe.each<Engine>(["sqlite", "postgres"])("the links of notifications on %s"
     expect((await call(`/topics/topic-${topics}`)).json.topic).toMatchObject({ confirmed_subscriptions: 0, pending_subscriptions: 0 });
   });
 
+  it("T2, T6, A7: what a link changed is kept in the audit log, once, under the subscription's id and without the token", async () => {
+    const { confirm, unsubscribe, id } = await pending();
+    await open(confirm, { method: "HEAD" });
+    await open(`${confirm}A`);
+    await open(confirm);
+    await open(confirm);
+    await open(unsubscribe);
+    const done = await open(unsubscribe, { method: "POST" });
+    await open(unsubscribe, { method: "POST" });
+    const { calls } = (await door.request("/v1/organizations/acme/audit?limit=3")).json;
+    expect(calls).toMatchObject([
+      {
+        key: { id, name: "link" },
+        operation: "UnsubscribeByLink",
+        project: "shop",
+        path: "/v1/unsubscribe",
+        address: expect.stringMatching(/127\.0\.0\.1$/),
+        status: 200,
+        code: null,
+        requestId: done.headers["x-request-id"],
+      },
+      { key: { id, name: "link" }, operation: "ConfirmByLink", path: "/v1/confirm" },
+      { operation: "CreateTopicSubscription" },
+    ]);
+  });
+
   it("T2: whatever an endpoint is called, the page shows it as text", async () => {
     const { confirm } = await pending();
     const page = await open(confirm, { headers: html });

@@ -5,7 +5,9 @@
  */
 import { Fault } from "@millrace/contract";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Audit } from "../../identity/audit.ts";
 import type { TopicSubscriptions } from "../../topic/topic-subscription.ts";
+import { keepLink } from "../audit.ts";
 import { readQuery } from "../query-text.ts";
 import { type Page, pageHeaders, pageHtml } from "./page.ts";
 
@@ -31,8 +33,8 @@ function answer(request: FastifyRequest, reply: FastifyReply, page: Page, json: 
   return reply.headers(pageHeaders).send(pageHtml(page));
 }
 
-/** Adds the routes; answers them. */
-export function addLinks(app: FastifyInstance, links: Links): { method: string; path: string }[] {
+/** Adds the routes; answers them. What they change is kept in `audit` before it is answered. */
+export function addLinks(app: FastifyInstance, links: Links, audit?: Audit): { method: string; path: string }[] {
   /** A refused token is a page too, where a page was asked for. */
   const guarded =
     (handle: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>) =>
@@ -47,7 +49,8 @@ export function addLinks(app: FastifyInstance, links: Links): { method: string; 
 
   const confirm = guarded(async (request, reply) => {
     if (onlyLooks(request)) return reply.code(204).send();
-    const { topic, subscription } = await links.confirm(tokenOf(request));
+    const { topic, subscription, first } = await links.confirm(tokenOf(request));
+    if (first) await keepLink(audit, { raw: request.raw, requestId: request.id }, "ConfirmByLink", subscription);
     return answer(
       request,
       reply,
@@ -62,7 +65,8 @@ export function addLinks(app: FastifyInstance, links: Links): { method: string; 
     return reply.headers(pageHeaders).send(pageHtml(page));
   });
   const unsubscribe = guarded(async (request, reply) => {
-    await links.unsubscribe(tokenOf(request));
+    const ended = await links.unsubscribe(tokenOf(request));
+    if (ended !== null) await keepLink(audit, { raw: request.raw, requestId: request.id }, "UnsubscribeByLink", ended);
     return answer(
       request,
       reply,
