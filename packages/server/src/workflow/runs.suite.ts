@@ -251,6 +251,10 @@ export function runsSuite(kind: Engine): void {
         () => j.call("StartRun", at(), { workflow: "echo" }, { caller: stranger }),
       ])
         expect((await faultOf(call())).code).toBe("app_not_found");
+      await j.call("CreateApp", {}, { name: "elsewhere", mode: "pull" });
+      const lister = holder(["workflows.apps.list"], [`${within}/apps/elsewhere`]);
+      expect((await j.call("ListApps", {}, undefined, { caller: lister })).apps.map(({ name }) => name)).toEqual(["elsewhere"]);
+      expect(await j.call("ListApps", {}, undefined, { caller: operator })).toEqual({ apps: [], nextCursor: null });
       const steps = holder(["workflows.runs.get"], [`${within}/apps/${app.name}/*`]);
       expect((await j.call("ListSteps", at(other), undefined, { caller: steps })).steps[0]).not.toHaveProperty("result");
       expect((await j.call("ListSteps", at(other))).steps).toMatchObject([{ id: "first", status: "completed", result: "kept" }]);

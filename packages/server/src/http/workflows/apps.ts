@@ -10,9 +10,11 @@ import { appResource, type Reach } from "./reach.ts";
 
 type Names = "CreateApp" | "ListApps" | "GetApp" | "UpdateApp" | "DeleteApp" | "SyncApp" | "RotateAppSecret" | "ListWorkflows";
 
-/** How many entries a list shows unless asked (A3), and how many apps one page may walk over to find those in the key's reach. */
+/** How many entries a list shows unless asked (A3). */
 export const PAGE = 50;
-const WALK = 2_000;
+/** How many apps one page of a list reads at once, and how often, to find those in the key's reach. */
+const STRIDE = 200;
+const STRIDES = 10;
 
 type Given = Omit<GivenNotifications, "queue"> & { queueId: string };
 
@@ -52,21 +54,17 @@ export function appHandlers(deps: { access: Access; apps: Apps; reach: Reach }):
       const limit = query.limit ?? PAGE;
       const shown = [];
       let after = (decodeCursor(list, query.cursor)?.[0] as string | undefined) ?? null;
-      let next: string | null = null;
-      for (let walked = 0; ; ) {
-        const some = await apps.list(project.no, after, Math.min(200, WALK - walked) + 1);
-        const page = some.slice(0, Math.min(200, WALK - walked));
+      for (let stride = 0; stride < STRIDES && shown.length < limit; stride++) {
+        const page = await apps.list(project.no, after, STRIDE);
         for (const app of page) {
-          walked++;
+          if (shown.length === limit) break;
           after = app.name;
           if (access.allows(caller, "workflows.apps.list", appResource(project, app.name))) shown.push(wireApp(app, null));
-          if (shown.length === limit) break;
         }
-        const more = some.at(-1)?.name !== after && some.length > 0;
-        next = more ? after : null;
-        if (!more || shown.length === limit || walked >= WALK) break;
+        const last = page.at(-1)?.name ?? after;
+        if (page.length < STRIDE && after === last) return { apps: shown, nextCursor: null };
       }
-      return { apps: shown, nextCursor: next === null ? null : encodeCursor(list, [next]) };
+      return { apps: shown, nextCursor: encodeCursor(list, [after as string]) };
     },
     async GetApp({ caller }, { params }) {
       const { app } = await reach.app(caller, params, "workflows.apps.get");
