@@ -79,7 +79,7 @@ it("A13: keys spread over all slots, and always the same way", () => {
   expect([slotOf("queue:1"), slotOf("queue:2"), slotOf("duty:expired")]).toEqual([51, 116, 156]);
 });
 
-it("A13: nodes that join are given a fair share of the slots, and no key has two owners", async () => {
+it("A13: nodes that join are given a fair share of the slots, and no key has two owners", { timeout: 240_000 }, async () => {
   const { join } = await cluster();
   const first = await join();
   expect(first.node.slots).toBe(256);

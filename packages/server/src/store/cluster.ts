@@ -13,7 +13,7 @@ export const CLUSTER_NO = -1;
 
 /** Nodes beat one after the other under this lock; the shared-out slots are theirs. */
 const LOCK = 7_405;
-/** A node that was not seen for so long is forgotten. */
+/** A node that was not seen for so long is forgotten when another one starts. */
 const FORGOTTEN_MS = 3_600_000;
 const NOW = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)";
 
@@ -57,8 +57,7 @@ export const clusterVerbs = {
   async beat(tx: Tx, { id, name, version, wallMs, patienceMs, first }: Beat): Promise<Beaten> {
     await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
     const now = await instant(tx);
-    if (first) await tx.query("DELETE FROM node WHERE name = :name AND id <> :id", { name, id });
-    await tx.query("DELETE FROM node WHERE seen_at < :at", { at: now - FORGOTTEN_MS });
+    if (first) await tx.query("DELETE FROM node WHERE (name = :name AND id <> :id) OR seen_at < :at", { name, id, at: now - FORGOTTEN_MS });
     await tx.query(
       `INSERT INTO node (id, name, version, skew_ms, started_at, seen_at) VALUES (:id, :name, :version, :skew, :now, :now)
        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, skew_ms = excluded.skew_ms`,
@@ -115,7 +114,7 @@ export const clusterVerbs = {
     return null;
   },
 
-  /** Every node that was seen within the hour, by name. */
+  /** Every node that is not forgotten, by name. */
   async listNodes(tx: Tx): Promise<NodeRow[]> {
     const now = await instant(tx);
     const rows = await tx.query<{
