@@ -6,6 +6,7 @@ import type { Tx } from "../db/db.ts";
 import { heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
+import { type Places, takePlace } from "./parking.ts";
 import { numberEnds } from "./record-steps.ts";
 import { hasEnded } from "./run-end.ts";
 import { numberOrNull, RUN, type RunRow, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
@@ -124,7 +125,8 @@ async function firstPage(tx: Tx, { no, steps }: RunRow, pageBytes: number): Prom
 
 /**
  * Begins the executions of claimed wake-ups, each of another run; answers in order. `null`: there is nothing to do. Either the run has
- * ended or is gone, waits for another build, or its timer came to nothing: then the wake-up was acknowledged; or its lease is over.
+ * ended or is gone, waits for another build or for a place among its workflow's executions, or its timer came to nothing: then the
+ * wake-up was acknowledged; or its lease is over.
  * A page of a journal has about `pageBytes`.
  */
 async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | null)[]> {
@@ -140,6 +142,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   const leased = await heldOf(tx, wakeUps);
   const effects = noEffects();
   const begins: WakeUp[] = [];
+  const places: Places = new Map();
   const begun: (Begun | null)[] = [];
   for (const wake of wakeUps) {
     const { queueNo, seq, receipt } = wake;
@@ -152,6 +155,11 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     // Handed out again: the execution that this wake-up began was lost.
     const again = one?.seq === seq;
     if (one === undefined || hasEnded(one.run) || one.run.reason !== null || (wake.timer && dues.length === 0 && !again)) {
+      effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+      begun.push(null);
+      continue;
+    }
+    if (!again && !(await takePlace(tx, one.run, places, effects.memory))) {
       effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
       begun.push(null);
       continue;

@@ -14,7 +14,7 @@ import { endRun, hasEnded } from "./run-end.ts";
 import type { RunRow, StepRow } from "./run-rows.ts";
 import { bytesOf, isFinished } from "./step-change.ts";
 import { lockWaitKeys, type WaitKey } from "./wait.ts";
-import { carryOut, type Effects, noEffects } from "./wake.ts";
+import { carryOut, type Effects, freePlace, noEffects } from "./wake.ts";
 
 /** By which hand-out of which wake-up a run is executed. */
 export interface Handout {
@@ -223,6 +223,7 @@ async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, a
     no: run.no,
     reason,
   });
+  freePlace(effects, run);
   (held.get(run.no) as HeldRun).seq = null;
 }
 

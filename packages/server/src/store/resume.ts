@@ -6,11 +6,10 @@
 import type { Tx } from "../db/db.ts";
 import { demandSettled, type Held, heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
-import { wakeQueueOf } from "./run-end.ts";
 import { lockRun } from "./run-rows.ts";
 import { appNos } from "./start.ts";
 import { lockWaitKeys, type WaitKey } from "./wait.ts";
-import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
+import { carryOut, type Effects, noEffects, wakeQueueOf, wakeUp } from "./wake.ts";
 
 /** A leased message that resumes runs. `message` is what they get, as JSON bytes; `keepMs` 0: not kept. */
 export interface ResumeRow extends Held {

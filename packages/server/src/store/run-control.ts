@@ -4,10 +4,10 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
-import { endRun, hasEnded, wakeQueueOf } from "./run-end.ts";
+import { endRun, hasEnded } from "./run-end.ts";
 import { lockRun, RUN, type RunRow, runOf } from "./run-rows.ts";
 import { closeWaits } from "./wait.ts";
-import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
+import { carryOut, type Effects, noEffects, wakeQueueOf, wakeUp } from "./wake.ts";
 
 /** How many runs one transaction times out. */
 const TIMED_OUT_AT_ONCE = 100;

@@ -4,11 +4,10 @@
  */
 import { protocolLimits, type RunError } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
-import { remembered } from "./remembered.ts";
 import { resultOf } from "./run-result.ts";
 import { type EndStatus, lockRun, type RunRow } from "./run-rows.ts";
 import { closeWaits } from "./wait.ts";
-import { type Effects, wakeUp } from "./wake.ts";
+import { type Effects, freePlace, wakeQueueOf, wakeUp } from "./wake.ts";
 
 /** How a run ends. `output` is JSON bytes, of a completed run alone. */
 export interface RunEnd {
@@ -19,14 +18,6 @@ export interface RunEnd {
 
 /** Whether a run has ended. */
 export const hasEnded = (run: RunRow): boolean => run.endedAt !== null;
-
-/** The queue that wakes an app's runs; `null` when the app is gone. */
-export function wakeQueueOf(tx: Tx, appNo: number, effects: Effects): Promise<number | null> {
-  return remembered(effects.memory, `queue of ${appNo}`, async () => {
-    const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
-    return app === undefined ? null : Number(app.queue_no);
-  });
-}
 
 /** Ends what a run still waits for. */
 async function endWaiting(tx: Tx, run: RunRow, effects: Effects): Promise<void> {
@@ -50,6 +41,7 @@ export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects,
   if (waiting) await endWaiting(tx, run, effects);
   const told = error === null ? null : JSON.stringify(error);
   tx.post("run.end", [[run.no, status, told, Number(output !== null), output ?? new Uint8Array()]]);
+  freePlace(effects, run);
   const ended: RunRow = { ...run, status, reason: null, error, endedAt: tx.now };
   await tellParent(tx, ended, output, effects);
   const result = await resultOf(tx, ended, output, effects.memory);

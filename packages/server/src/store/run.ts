@@ -6,10 +6,9 @@ import { type ErrorCode, Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { once } from "./once.ts";
 import { remembered } from "./remembered.ts";
-import { wakeQueueOf } from "./run-end.ts";
 import { RUN, type RunRow, type RunSource, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
 import type { IdempotencyKey } from "./types.ts";
-import { carryOut, type Effects, noEffects, wakeUp } from "./wake.ts";
+import { carryOut, type Effects, noEffects, wakeQueueOf, wakeUp } from "./wake.ts";
 import { getWorkflow } from "./workflow.ts";
 
 /** How long a run may take unless its workflow says otherwise: 30 days. */

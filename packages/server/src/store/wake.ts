@@ -4,7 +4,8 @@
  */
 import type { Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
-import type { Remembered } from "./remembered.ts";
+import { unpark, type WorkflowKey } from "./parking.ts";
+import { type Remembered, remembered } from "./remembered.ts";
 import { keepResult, type RunResult, resultSend } from "./run-result.ts";
 import type { StoredSend } from "./send.ts";
 import type { HotSettle } from "./settle.ts";
@@ -18,15 +19,17 @@ export interface Effects {
   results: RunResult[];
   /** Delayed wake-ups that have lost their reason. */
   removals: { queueNo: number; seq: number; runId: string }[];
+  /** Workflows of which an execution is over, or need not begin any more: others may have waited for its place. */
+  over: Map<string, WorkflowKey>;
   /** What was read in this transaction and is the same for many runs. */
   memory: Remembered;
 }
 
 /** Nothing yet. */
-export const noEffects = (): Effects => ({ settles: [], sends: [], results: [], removals: [], memory: new Map() });
+export const noEffects = (): Effects => ({ settles: [], sends: [], results: [], removals: [], over: new Map(), memory: new Map() });
 
 /** Why a run is woken: for whoever looks at the queue; an execution reads the tables. */
-export type Why = "started" | "message" | "child" | "timer" | "cancelled" | "retried" | "timedOut" | "synced" | "again";
+export type Why = "started" | "message" | "child" | "timer" | "cancelled" | "retried" | "timedOut" | "synced" | "place";
 
 /** A wake-up of a run in its app's queue, `delayMs` from now. A delayed one holds back nothing that comes before it is due. */
 export function wakeUp(queueNo: number, runId: string, why: Why, delayMs = 0): StoredSend {
@@ -34,12 +37,29 @@ export function wakeUp(queueNo: number, runId: string, why: Why, delayMs = 0): S
   return { queueNo, body, attributes: null, meta: null, groupKey: runId, dedupId: null, delayMs };
 }
 
+/** The queue that wakes an app's runs; `null` when the app is gone. */
+export function wakeQueueOf(tx: Tx, appNo: number, { memory }: Effects): Promise<number | null> {
+  return remembered(memory, `queue of ${appNo}`, async () => {
+    const [app] = await tx.query("SELECT queue_no FROM app WHERE no = :appNo", { appNo });
+    return app === undefined ? null : Number(app.queue_no);
+  });
+}
+
+/** Notes that a place of a workflow's may have become free. */
+export function freePlace({ over }: Effects, { appNo, workflow }: WorkflowKey): void {
+  over.set(`${appNo} ${workflow}`, { appNo, workflow });
+}
+
 /**
  * Carries effects out as the last act of a verb; answers the settles in order, and the numbers of `sends` (`null`: refused, the app
  * is gone). Results that a queue can't take now are kept for later; those of a queue that is gone are dropped and counted.
  */
 export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: SettleResult[]; sent: (number | null)[] }> {
-  const { settles, sends, results, removals } = effects;
+  const { settles, sends, results, removals, over, memory } = effects;
+  for (const { appNo, id } of await unpark(tx, over.values(), memory)) {
+    const queueNo = await wakeQueueOf(tx, appNo, effects);
+    if (queueNo !== null) sends.push(wakeUp(queueNo, id, "place"));
+  }
   const ready: RunResult[] = [];
   for (const result of results) if (!(await keepResult(tx, result, "behind"))) ready.push(result);
   const all = [...sends, ...ready.map(resultSend)];

@@ -8,12 +8,18 @@ export const workflowStatements = {
     params: { no: "bigint" },
     text: "SELECT r.no FROM run AS r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR NO KEY UPDATE",
   },
+  "lock.workflows": {
+    kind: "text",
+    params: { app: "int", name: "text" },
+    text: `SELECT w.name FROM workflow AS w JOIN {rows} ON w.app_no = r."app" AND w.name = r."name" ORDER BY w.app_no, w.name
+      FOR NO KEY UPDATE OF w`,
+  },
   "run.begun": {
     kind: "write",
     table: "run",
     params: { no: "bigint", seq: "bigint", receipt: "bigint" },
     head: `UPDATE run SET status = 'running', started_at = coalesce(started_at, $now), executions = executions + 1, execution_seq = :seq,
-      execution_receipt = :receipt`,
+      execution_receipt = :receipt, parked = 0`,
     where: "run.no = :no",
     returning: "run.no AS no",
   },
@@ -30,7 +36,7 @@ export const workflowStatements = {
     table: "run",
     params: { no: "bigint", to: "text", error: "text", known: "int", output: "bytea" },
     head: `UPDATE run SET status = :to, reason = NULL, error = :error, output = CASE WHEN :known = 1 THEN :output END, ended_at = $now,
-      execution_seq = NULL, execution_receipt = NULL`,
+      execution_seq = NULL, execution_receipt = NULL, parked = 0`,
     where: "run.no = :no",
     returning: "run.no AS no",
   },

@@ -4,7 +4,7 @@
  */
 import type { Row, Tx } from "../db/db.ts";
 import { lockRun, RUN, runOf } from "./run-rows.ts";
-import { carryOut, noEffects, wakeUp } from "./wake.ts";
+import { carryOut, freePlace, noEffects, wakeUp } from "./wake.ts";
 
 /** A workflow as announced. Durations in milliseconds, `null` where the executor did not say. */
 export interface WorkflowSettings {
@@ -73,6 +73,11 @@ export const workflowVerbs = {
          ON CONFLICT (app_no, name) DO UPDATE SET settings = excluded.settings, announced_at = excluded.announced_at`,
         { appNo, name, settings: JSON.stringify(settings), now: tx.now },
       );
+    // A limit may have been raised.
+    const effects = noEffects();
+    const parked = await tx.query("SELECT DISTINCT workflow FROM run WHERE app_no = :appNo AND parked = 1", { appNo });
+    for (const { workflow } of parked) freePlace(effects, { appNo, workflow: String(workflow) });
+    await carryOut(tx, effects);
     return { otherBuild: app.build_id !== given.buildId };
   },
 

@@ -18,6 +18,7 @@ export function engineSuite(kind: Engine): void {
       w.executor.effects.length = 0;
       w.executor.buildId = "build-1";
       w.executor.protocol = "1.2";
+      w.executor.concurrency = {};
     });
 
     it("W2, W5, W6: a run of a synced push app is executed by one signed request and completes with its output", async () => {
@@ -118,6 +119,57 @@ export function engineSuite(kind: Engine): void {
       expect(await w.output(row, id)).toEqual({ two: 2, four: 4, loose: "string", bad: "negative", unknown: "workflow_not_found" });
       const runs = await w.runs.list(row, {}, { before: null, limit: 50 }, () => true);
       expect(runs.runs.map(({ workflow }) => workflow).sort()).toEqual(["child", "child", "child", "child", "parent"]);
+    });
+
+    it("W18: no more executions of a workflow are under way at once than it allows, whatever ends them; what found no place waits without cost", async () => {
+      let under = 0;
+      let most = 0;
+      const narrow: Workflow = async (n: number, step) => {
+        await step.run("in", async () => {
+          most = Math.max(most, ++under);
+          // Long enough for others to come in, if they may.
+          for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+          under--;
+          if (n % 5 === 4) throw new Error("no");
+        });
+        await step.sleep("nap", 1_000);
+      };
+      const wide: Workflow = async () => "wide";
+      w.executor.concurrency = { narrow: 2 };
+      const { row } = await w.app({ narrow, wide });
+      const ids = await Promise.all(Array.from({ length: 20 }, (_, n) => w.start(row, "narrow", n)));
+      await w.ended(row, await w.start(row, "wide"));
+      for (const id of ids) await w.ended(row, id);
+      expect(most).toBeLessThanOrEqual(2);
+      const runs = await Promise.all(ids.map((id) => w.run(row, id)));
+      expect(runs.map(({ status }) => status)).toEqual(ids.map((_, n) => (n % 5 === 4 ? "failed" : "completed")));
+      expect(await w.world.count("SELECT count(*) AS n FROM run WHERE parked = 1")).toBe(0);
+    });
+
+    it("W18: a limit that is raised lets parked runs go on, and a cancelled run frees its place", async () => {
+      let open: () => void = () => {};
+      const hold = new Promise<void>((resolve) => {
+        open = resolve;
+      });
+      const held: Workflow = async (_input, step) => step.run("held", () => hold.then(() => 1));
+      w.executor.concurrency = { held: 1 };
+      const { row } = await w.app({ held });
+      const ids: string[] = [];
+      for (let n = 0; n < 3; n++) ids.push(await w.start(row, "held", n));
+      const running = async () => (await Promise.all(ids.map((id) => w.run(row, id)))).filter(({ status }) => status === "running").length;
+      await w.seen(row, ids[0] as string, ({ status }) => status === "running");
+      await w.seen(row, ids[2] as string, () => true);
+      while ((await w.world.count("SELECT count(*) AS n FROM run WHERE parked = 1")) < 2)
+        await new Promise((resolve) => setImmediate(resolve));
+      expect(await running()).toBe(1);
+      w.executor.concurrency = { held: 2 };
+      await w.engine.sync(row.no);
+      await w.seen(row, ids[1] as string, ({ status }) => status === "running");
+      expect(await running()).toBe(2);
+      await w.runs.cancel(row, await w.run(row, ids[2] as string));
+      open();
+      for (const id of ids.slice(0, 2)) expect(await w.ended(row, id)).toMatchObject({ status: "completed" });
+      expect(await w.run(row, ids[2] as string)).toMatchObject({ status: "cancelled", executions: 0 });
     });
 
     it("W10: a cancelled run's waiting ends with the SDK's error, and its code may run further steps to clean up", async () => {

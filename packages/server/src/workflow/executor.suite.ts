@@ -34,6 +34,8 @@ export interface Executor {
   workflows: Record<string, Workflow>;
   buildId: string;
   protocol: string;
+  /** Limits by workflow. */
+  concurrency: Record<string, number>;
   /** Tasks in order, and the ids of steps whose work was begun. */
   readonly tasks: Task[];
   readonly effects: string[];
@@ -224,7 +226,12 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
     if (call.type === "sync") {
       const { buildId, protocol } = executor;
       return {
-        body: JSON.stringify({ protocol, buildId, sdk: "test", workflows: Object.keys(executor.workflows).map((name) => ({ name })) }),
+        body: JSON.stringify({
+          protocol,
+          buildId,
+          sdk: "test",
+          workflows: Object.keys(executor.workflows).map((name) => ({ name, concurrency: executor.concurrency[name] })),
+        }),
       };
     }
     executor.tasks.push(call);
@@ -238,6 +245,7 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
     workflows: {},
     buildId: "build-1",
     protocol: "1.2",
+    concurrency: {},
     tasks: [],
     effects: [],
     get events() {

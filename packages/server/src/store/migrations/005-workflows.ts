@@ -25,11 +25,12 @@ CREATE TABLE run (no {bigint} PRIMARY KEY, id text NOT NULL UNIQUE, app_no integ
   reason text, attempt integer NOT NULL, executions integer NOT NULL, steps integer NOT NULL, ended_steps integer NOT NULL DEFAULT 0,
   journal_bytes {bigint} NOT NULL,
   source text NOT NULL, parent_no {bigint}, parent_step text, cancel_at {bigint}, execution_seq {bigint},
-  execution_receipt {bigint}, timeout_ms {bigint} NOT NULL, timeout_at {bigint} NOT NULL,
+  execution_receipt {bigint}, parked integer NOT NULL DEFAULT 0, timeout_ms {bigint} NOT NULL, timeout_at {bigint} NOT NULL,
   created_at {bigint} NOT NULL, started_at {bigint}, ended_at {bigint}, error text, input {bytes}, output {bytes});
 CREATE INDEX run_app ON run (app_no, no);
 CREATE INDEX run_open ON run (app_no, status, no) WHERE status <> 'completed';
 CREATE INDEX run_reason ON run (app_no, no) WHERE reason IS NOT NULL;
+CREATE INDEX run_parked ON run (app_no, workflow, no) WHERE parked = 1;
 CREATE INDEX run_timeout ON run (timeout_at) WHERE ended_at IS NULL;
 CREATE INDEX run_ended ON run (ended_at) WHERE ended_at IS NOT NULL;
 CREATE TABLE step (run_no {bigint} NOT NULL, id {text} NOT NULL, position integer NOT NULL, type text NOT NULL, status text NOT NULL,
