@@ -173,6 +173,34 @@ describe("an execution", () => {
     expect(beside.records.map(({ id }) => id).sort()).toEqual(["a", "nap"]);
   });
 
+  it("W6: a sleep that is over while another step is under way is asked for once, and told when the server has ended it", async () => {
+    const tested = code(async (step) => {
+      const long = step.run("long", async () => {
+        for (let n = 0; n < 50; n += 1) await turn();
+        return "long";
+      });
+      return Promise.race([long, step.sleep("nap", 1).then(() => "nap")]);
+    });
+    const asked = (ends: boolean) => {
+      const calls: string[] = [];
+      const record: Host["record"] = async (made) => {
+        calls.push(...made.map(({ id }) => id));
+        await turn();
+        const over = ends && calls.length > 1;
+        return made
+          .filter(({ type }) => type === "sleep")
+          .map(({ id }) => ({ id, type: "sleep", status: over ? "completed" : "pending", until: over ? undefined : 0 }));
+      };
+      return { calls, answer: once(tested, { record }).answer };
+    };
+    const ended = asked(true);
+    expect(await ended.answer).toMatchObject({ status: "completed", output: '"nap"' });
+    expect(ended.calls).toEqual(["nap", "nap"]);
+    const pending = asked(false);
+    expect(await pending.answer).toMatchObject({ status: "completed", output: '"long"' });
+    expect(pending.calls).toEqual(["nap", "nap", "long"]);
+  });
+
   it("W7: at most a hundred steps of a run are carried out at once", async () => {
     let open = 0;
     let most = 0;

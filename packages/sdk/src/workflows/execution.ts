@@ -47,6 +47,7 @@ export async function execute(
   const open = new Map<string, Step>();
   let fresh: Step[] = [];
   const blockedOn = new Set<string>();
+  const asked = new Set<string>();
   const unsent: StepRecord[] = [];
   let active = 0;
   let lingering = 0;
@@ -112,7 +113,7 @@ export async function execute(
       for (const entry of inOrder(back.values())) {
         if (!open.has(entry.id)) continue;
         if (isFinished(entry)) journal.ended(entry);
-        else askWhenDue(entry.id, (entry.until ?? Number.POSITIVE_INFINITY) - host.now());
+        else askWhenDue(entry);
       }
     } catch (error) {
       end(error instanceof ExecutionOver ? error.answer : { status: "suspended", again: true });
@@ -130,10 +131,11 @@ export async function execute(
     waits.release(one);
   };
 
-  /** While other steps keep the execution alive, a sleep that is over is asked for. */
-  const askWhenDue = (id: string, ms: number): void => {
-    if (!Number.isFinite(ms)) return;
-    void waitHere(Math.max(0, ms)).then(() => {
+  /** While other steps keep the execution alive, what is over is asked for, once: the server may still be about to end it. */
+  const askWhenDue = ({ id, until }: JournalStep): void => {
+    if (until === undefined || asked.has(id)) return;
+    asked.add(id);
+    void waitHere(Math.max(0, until - host.now())).then(() => {
       const step = open.get(id);
       if (over === undefined && active > 0 && step?.plan.kind === "pending") void record([step.plan.record]);
     });
@@ -176,7 +178,7 @@ export async function execute(
       if (plan.kind === "pending") {
         const known = journal.find(id);
         blockedOn.add(id);
-        if (known !== undefined) askWhenDue(id, (known.until ?? Number.POSITIVE_INFINITY) - host.now());
+        if (known !== undefined) askWhenDue(known);
         else if (plan.eager || opening.cancelled) void record([plan.record]);
         else unsent.push(plan.record);
       } else if (cancelling && (type === "run" || type === "send")) {
