@@ -61,6 +61,8 @@ export const stepRecord: z.ZodType<StepRecord> = z.union([
   z.object({ ...tried, type: z.enum(["run", "send"]), status: z.literal("failed"), error: runError }),
   z.object({
     ...tried,
+    // A try that asked for a later one without being counted leaves 0 of them.
+    attempt: z.int().min(0).max(1_000_000),
     type: z.enum(["run", "send"]),
     status: z.literal("retrying"),
     error: runError,

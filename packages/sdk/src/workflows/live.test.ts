@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RetryLaterError } from "../outcome.ts";
 import { CancelledError } from "./errors.ts";
 import { type LiveWorkflows, liveWorkflows } from "./live.fixture.ts";
 import { workflow } from "./workflow.ts";
@@ -59,9 +60,27 @@ const cancellable = workflow("cancellable", async ({ step }) => {
   }
 });
 
+const patient = workflow("patient", async ({ step }) => {
+  let tries = 0;
+  return step.run(
+    "asked too early",
+    ({ attempt }) => {
+      tries += 1;
+      if (tries === 1) throw new RetryLaterError(0);
+      return { tries, attempt };
+    },
+    { retry: 0 },
+  );
+});
+
 describe.each(["push", "pull"] as const)("workflows by %s", (mode) => {
   const app = `app-${mode}`;
-  beforeAll(() => world[mode](app, [add, everything, cancellable]) as Promise<unknown>);
+  beforeAll(() => world[mode](app, [add, everything, cancellable, patient]) as Promise<unknown>);
+
+  it("W7: a first try that asks for a later one is not counted", async () => {
+    const id = await world.start(app, "patient", null);
+    expect(await world.ended(app, id)).toMatchObject({ status: "completed", output: { tries: 2, attempt: 1 } });
+  });
 
   it("W6, W18: a run is executed and answers its output", async () => {
     const id = await world.start(app, "add", { a: 2, b: 40 });
