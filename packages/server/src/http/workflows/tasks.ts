@@ -1,5 +1,5 @@
 /** The handler of pull workers: look up and authorize, then wait for tasks. What never reaches its worker is given back. */
-import type { Answer, Operations } from "@millrace/contract";
+import { type Answer, invalid, type Operations } from "@millrace/contract";
 import { protocolVersion } from "@millrace/contract/wire";
 import type { WorkflowEngine } from "../../workflow/engine.ts";
 import type { Handlers } from "../handler.ts";
@@ -16,6 +16,7 @@ export function taskHandlers({
   return {
     async PollTasks(call, { params, body }): Promise<Answer<Operations["PollTasks"]>> {
       const { app } = await reach.app(call.caller, params, "workflows.apps.work");
+      if (app.mode !== "pull") throw invalid("appId", "must be a pull app: a push app is called at its URL");
       const { max, waitSeconds, ...announcement } = body;
       const tasks = await engine.poll(app.no, {
         announcement,
