@@ -89,7 +89,7 @@ const testFilter = z.object({
   filter_policy: b.filterPolicy,
   filter_policy_scope: z.enum(["attributes", "message"]).optional(),
   message: z.string().optional(),
-  attributes: z.record(z.string().min(1).max(256), b.attribute).optional(),
+  attributes: b.attributes.optional(),
 });
 
 export const diagnosisOperations = {

@@ -64,8 +64,19 @@ export const topicRecord = z.object({
 export const topic = z.object({ topic: topicRecord });
 export const topics = list("topics", topicRecord);
 
+type MapOf<Value extends z.ZodType> = z.ZodType<Record<string, z.output<Value>>, Record<string, z.input<Value>>>;
+/** A map with any names but `__proto__`, which `z.record` would drop without a word. */
+function mapOf<Value extends z.ZodType>(value: Value, name = z.string()): MapOf<Value> {
+  const refuse = (given: unknown, context: z.RefinementCtx): unknown => {
+    if (typeof given === "object" && given !== null && Object.hasOwn(given, "__proto__"))
+      context.addIssue({ code: "custom", path: ["__proto__"], message: "of another name", input: given });
+    return given;
+  };
+  return z.preprocess(refuse, z.record(name, value)) as unknown as MapOf<Value>;
+}
+
 /** T10: held against what is published; the server checks it and names what is wrong by its path. */
-export const filterPolicy = z.record(z.string(), z.unknown());
+export const filterPolicy = mapOf(z.unknown());
 /** T5, T10, T11, T13, T15. */
 export const subscriptionSettings = z.object({
   raw_message_delivery: z.boolean().optional(),
@@ -118,19 +129,26 @@ export const subscriptions = list("subscriptions", subscriptionRecord);
 export const signingSecret = z.object({ signing_secret: z.object({ subscription_id: z.string(), secret: z.string() }) });
 
 /** A value that goes with a notification: a plain text, or a value with its type. `Binary` is base64. */
-export const attribute = z.union([
-  z.string(),
-  z.object({ type: z.enum(["String", "Binary"]), value: z.string() }),
-  z.object({ type: z.literal("Number"), value: z.union([z.string(), z.number()]) }),
-  z.object({ type: z.literal("String.Array"), value: z.union([z.string(), z.array(z.unknown())]) }),
-]);
+export const attribute = z.union(
+  [
+    z.string(),
+    z.object({ type: z.enum(["String", "Binary"]), value: z.string() }),
+    z.object({ type: z.literal("Number"), value: z.union([z.string(), z.number()]) }),
+    z.object({ type: z.literal("String.Array"), value: z.union([z.string(), z.array(z.unknown())]) }),
+  ],
+  { error: "text, or {type, value} of type String, Number, String.Array or Binary" },
+);
+/** Attributes by name. */
+export const attributes = mapOf(attribute, z.string().min(1).max(256));
 const printable = z.string().regex(/^[\x20-\x7e]{1,256}$/, "1 to 256 printable ASCII characters");
 /** T3. `message` is an object where `message_structure` is `json`: `default`, and what a protocol gets instead. */
 export const publish = z.object({
-  message: z.union([z.string(), z.object({ default: z.string(), webhook: z.string().optional(), queue: z.string().optional() })]),
+  message: z.union([z.string(), z.object({ default: z.string(), webhook: z.string().optional(), queue: z.string().optional() })], {
+    error: "text, or an object of texts that has a default",
+  }),
   message_structure: z.literal("json").optional(),
-  subject: z.string().max(1000).optional(),
-  attributes: z.record(z.string().min(1).max(256), attribute).optional(),
+  subject: z.string().max(1000).refine(withoutNul, "without U+0000").optional(),
+  attributes: attributes.optional(),
   message_group_id: printable.optional(),
   message_deduplication_id: printable.optional(),
 });

@@ -45,7 +45,7 @@ const article = (noun: string): string => (/^[aio]/.test(noun) ? `an ${noun}` : 
 function boundOf(issue: Issue): string {
   switch (issue.code) {
     case "invalid_type":
-      return `must be ${issue.expected === "int" ? "a whole number" : article(issue.expected)}`;
+      return `must be ${issue.expected === "int" ? "a whole number" : article(issue.expected === "record" ? "object" : issue.expected)}`;
     case "too_small":
     case "too_big": {
       const [limit, words] = issue.code === "too_small" ? [issue.minimum, "at least"] : [issue.maximum, "at most"];
@@ -60,6 +60,8 @@ function boundOf(issue: Issue): string {
       return `must be ${issue.values.length === 1 ? "" : "one of "}${issue.values.join(", ")}`;
     case "invalid_format":
       return issue.message.startsWith("Invalid ") ? `must be ${article(issue.message.slice(8))}` : `must be ${issue.message}`;
+    case "invalid_key":
+      return issue.issues[0] === undefined ? "must have another name" : `its name ${boundOf(issue.issues[0])}`;
     default:
       return `must be ${issue.message}`;
   }
@@ -77,8 +79,9 @@ function faultOf(issue: Issue, shape: z.ZodType, input: unknown, root: string): 
     return new Fault("invalid_request", `${path}: ${bound}`, { path, bound, got: key.slice(0, 100), ...at });
   }
   const path = pathText(issue.path, root);
-  const got = valueAt(input, issue.path);
-  const fault = got === undefined && issue.code === "invalid_type" ? invalid(path, "is required") : invalid(path, boundOf(issue), got);
+  const got = issue.code === "invalid_key" ? issue.path.at(-1) : valueAt(input, issue.path);
+  const missing = issue.code === "invalid_type" || issue.code === "invalid_union";
+  const fault = got === undefined && missing ? invalid(path, "is required") : invalid(path, boundOf(issue), got);
   return index === undefined ? fault : new Fault(fault.code, fault.message, { ...fault.details, ...at });
 }
 

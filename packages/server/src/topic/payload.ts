@@ -29,12 +29,11 @@ export function readPublication(
   if (!topic.fifo && groupId !== undefined) throw invalid(`${path}message_group_id`, "only on a FIFO topic", groupId);
   if (!topic.fifo && dedupId !== undefined) throw invalid(`${path}message_deduplication_id`, "only on a FIFO topic", dedupId);
   const payloads = typeof message === "string" ? { message } : { default: message.default, webhook: message.webhook, queue: message.queue };
-  if (given.subject?.includes("\u0000")) throw invalid(`${path}subject`, "without U+0000");
   const attributes = given.attributes === undefined || Object.keys(given.attributes).length === 0 ? null : given.attributes;
   const bytes = encoder.encode(typeof message === "string" ? message : JSON.stringify(payloads));
   const beside = [given.subject ?? "", attributes === null ? "" : JSON.stringify(attributes)];
   const size = bytes.length + beside.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  if (size > MOST_BYTES) throw invalid(`${path}message`, `at most ${MOST_BYTES} bytes with subject and attributes`, size);
+  if (size > MOST_BYTES) throw invalid(`${path}message`, `must be at most ${MOST_BYTES} bytes with subject and attributes`, size);
   return {
     topicNo: topic.no,
     message: bytes,

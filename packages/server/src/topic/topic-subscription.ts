@@ -87,7 +87,7 @@ export function createTopicSubscriptions(deps: TopicSubscriptionDeps): TopicSubs
 
   return {
     async create(topic, endpoint, given, key) {
-      if (endpoint.protocol === "webhook") checkTarget(endpoint.url, policy);
+      if (endpoint.protocol === "webhook") checkTarget(endpoint.url, policy, "endpoint");
       const settings = { ...subscriptionDefaults, ...given };
       checkFilter(settings);
       const id = uuidv7();
