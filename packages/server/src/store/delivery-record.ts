@@ -105,16 +105,18 @@ async function listDeliveries(
   subscriptionNo: number,
   page: { state: DeliveryRow["state"] | null; before: number | null; limit: number },
 ): Promise<{ deliveries: DeliveryRow[]; next: number | null; total: number }> {
-  const rows = page.state === null ? page.limit : LOOKED_AT;
+  // One more than asked for says whether anything follows.
+  const rows = page.state === null ? page.limit + 1 : LOOKED_AT;
   const seen = await tx.query<{ no: number; state: string }>(
     `SELECT d.no, ${STATE} AS state FROM (SELECT * FROM delivery AS e WHERE e.subscription_no = :subscriptionNo AND e.no < :before
        ORDER BY e.subscription_no DESC, e.no DESC LIMIT :rows) AS d JOIN topic_subscription AS s ON s.no = d.subscription_no
      LEFT JOIN message AS m ON m.seq = d.message_no AND m.queue_no = s.queue_no ORDER BY d.no DESC`,
     { subscriptionNo, before: page.before ?? Number.MAX_SAFE_INTEGER, rows, now: tx.now },
   );
-  const fitting = seen.filter(({ state }) => page.state === null || state === page.state).slice(0, page.limit);
-  const last = fitting.length === page.limit ? fitting.at(-1) : seen.at(-1);
-  const more = fitting.length === page.limit || seen.length === rows;
+  const all = seen.filter(({ state }) => page.state === null || state === page.state);
+  const fitting = all.slice(0, page.limit);
+  const last = all.length > page.limit ? fitting.at(-1) : seen.at(-1);
+  const more = all.length > page.limit || seen.length === rows;
   const deliveries: DeliveryRow[] = [];
   for (const { no } of fitting) {
     const [row] = await tx.query(`${RECORD} WHERE d.no = :no`, { no, now: tx.now });

@@ -178,5 +178,26 @@ export function topicQueuesSuite(engine: Engine): void {
         latency: value("delivery_seconds_count"),
       }).toEqual({ published: 1, matched: 2, filtered: 1, delivered: 1, failed: 1, http: 2, latency: 1 });
     });
+
+    it("T12, A3: records are listed newest first, page by page, and the last page says that nothing follows", async () => {
+      const topic = await t.topic();
+      const { subscription } = await t.queue(topic, { name: "listed" });
+      const ids: string[] = [];
+      for (let i = 0; i < 4; i++) ids.unshift(await t.publish(topic, String(i)));
+      await t.rest();
+      for (const state of [undefined, "delivered"]) {
+        const page = async (marker?: string) => {
+          const query = { limit: "2", ...(state === undefined ? {} : { state }), ...(marker === undefined ? {} : { marker }) };
+          const answer = await t.call("ListDeliveries", { subscriptionId: subscription.id }, undefined, { query });
+          return { ids: answer.deliveries.map((each) => each.message_id), meta: answer.meta };
+        };
+        const first = await page();
+        expect(first).toMatchObject({ ids: ids.slice(0, 2), meta: { total: 4, limit: 2, has_more: true } });
+        expect(await page(first.meta.marker as string)).toEqual({
+          ids: ids.slice(2),
+          meta: { total: 4, limit: 2, marker: null, has_more: false },
+        });
+      }
+    });
   });
 }
