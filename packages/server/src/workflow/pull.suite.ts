@@ -220,6 +220,49 @@ export function pullSuite(kind: Engine): void {
       expect(await w.run(row, id)).toMatchObject({ status: "running" });
     }, 30_000);
 
+    it("A2, W6: whatever is sent to the calls of executions is refused by a problem or by its entry, and changes nothing", async () => {
+      const { row, id, task } = await byHand();
+      const { token } = task;
+      const end = { token, answer: { status: "completed" } };
+      const step = { id: "s", type: "run", status: "completed", attempt: 1 };
+      const bodies: [string, unknown][] = [
+        ["steps", undefined],
+        ["steps", []],
+        ["steps", { executions: [] }],
+        ["steps", { executions: [{ token, steps: [] }] }],
+        ["steps", { executions: [{ token, steps: [{ ...step, id: "\u0000" }] }] }],
+        ["steps", { executions: [{ token, steps: [{ ...step, id: "\ud800" }] }] }],
+        ["steps", { executions: [{ token, steps: [{ ...step, attempt: 1e9 }] }] }],
+        ["steps", { executions: Array(101).fill({ token, steps: [step] }) }],
+        ["heartbeat", { tokens: [1] }],
+        ["journal", { token, after: "-1" }],
+        ["end", { executions: [{ token, answer: { status: "completed", output: "{" } }] }],
+        ["end", { executions: Array(101).fill(end) }],
+      ];
+      for (const [call, body] of bodies) {
+        const answer = await fetch(`${w.url}/${call}`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: body === undefined ? "{" : JSON.stringify(Array.isArray(body) ? body : { protocol: "1.2", ...(body as object) }),
+        });
+        const { error } = (await answer.json()) as { error: { code: string } };
+        expect([call, answer.status, error.code]).toEqual([call, 400, expect.stringMatching(/^invalid_/)]);
+      }
+      const forged = {
+        executions: [
+          { token: `${token}x`, answer: { status: "completed" } },
+          { token: "a.b.c", answer: { status: "completed" } },
+        ],
+      };
+      expect((await report(`${w.url}/end`, forged)).json).toMatchObject({
+        executions: [
+          { ok: false, error: { code: "unauthorized" } },
+          { ok: false, error: { code: "unauthorized" } },
+        ],
+      });
+      expect(await w.run(row, id)).toMatchObject({ status: "running", steps: 0 });
+    });
+
     it("W6: an execution that suspends on nothing fails its run instead of sleeping for ever, and an unknown major is refused", async () => {
       const { row, id, task } = await byHand();
       await end(task.token, { status: "suspended" });
