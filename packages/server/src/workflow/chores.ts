@@ -11,20 +11,20 @@ export function workflowChores(store: Store): Chore[] {
     {
       name: "run timeouts",
       everyMs: 2_000,
-      async run() {
-        const { more, nextInMs } = await store.run("timeOutRuns");
+      async run(own = store) {
+        const { more, nextInMs } = await own.run("timeOutRuns");
         return more ? 0 : nextInMs;
       },
     },
     {
       name: "run results",
       everyMs: 15_000,
-      async run() {
-        const { more, nextInMs } = await store.run("sendRunResults");
+      async run(own = store) {
+        const { more, nextInMs } = await own.run("sendRunResults");
         return more ? 0 : nextInMs;
       },
     },
-    { name: "kept messages", everyMs: 10_000, run: async () => ((await store.run("expireKept")) ? 0 : null) },
-    { name: RUN_REMOVAL, everyMs: 60_000, run: async () => ((await store.run("removeRuns")) ? 0 : null) },
+    { name: "kept messages", everyMs: 10_000, run: async (own = store) => ((await own.run("expireKept")) ? 0 : null) },
+    { name: RUN_REMOVAL, everyMs: 60_000, run: async (own = store) => ((await own.run("removeRuns")) ? 0 : null) },
   ];
 }
