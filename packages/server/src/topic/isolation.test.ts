@@ -18,12 +18,13 @@ const gate = () => {
 };
 
 it("T15: of 1,000 webhooks one hangs, one is dead and one redirects: all others have their notifications meanwhile, once", {
-  timeout: 60_000,
+  timeout: 120_000,
 }, async () => {
   const topic = await t.topic();
   const subscriptions: string[] = [];
   for (let i = 0; i < 1_000; i++) {
-    const body = { protocol: "webhook", endpoint: t.url(`many/${i}`) };
+    // Time enough for a slow machine: a request that ends too early would only be tried again when the clock moves.
+    const body = { protocol: "webhook", endpoint: t.url(`many/${i}`), retry_policy: { timeout_seconds: 60 } };
     const { subscription } = await t.call("CreateTopicSubscription", { topic }, body);
     const { token } = t.rooms.topics.tokens.confirmation(subscription.id, Date.parse(subscription.confirmable_until as string));
     await t.rooms.topics.topicSubscriptions.confirm(token);
@@ -44,7 +45,7 @@ it("T15: of 1,000 webhooks one hangs, one is dead and one redirects: all others 
   const messageId = await t.publish(topic, "to everybody");
   await others.after;
   const counts = async () => (await t.call("GetNotification", { messageId })).notification;
-  await expect.poll(async () => (await counts()).delivered, { timeout: 20_000 }).toBe(997);
+  await expect.poll(async () => (await counts()).delivered, { timeout: 60_000 }).toBe(997);
   expect(await counts()).toMatchObject({ matched: 1_000, failed: 1, pending: 2 });
   expect((await t.records(subscriptions[10] as string))[0]?.state).toBe("delivering");
   expect([...arrived.values()].every((times) => times === 1)).toBe(true);
@@ -54,14 +55,25 @@ it("T15: of 1,000 webhooks one hangs, one is dead and one redirects: all others 
   await t.pass(1_000);
   expect(await counts()).toMatchObject({ delivered: 999, failed: 1, pending: 0 });
   expect(arrived.has("/elsewhere")).toBe(false);
-  // Lanes that have nothing to do are put away, and come back when there is something.
-  await t.pass(200_000);
-  await t.pass(200_000);
-  await expect.poll(() => t.rooms.deliveries.lanes).toBe(0);
-  await t.publish(topic, "again");
+});
+
+it("T15: lanes that have nothing to do are put away, and are there again when there is something", async () => {
+  const topic = await t.topic();
+  const { id } = await t.webhook(topic, "seldom");
+  await t.publish(topic, "first");
   await t.rest();
-  expect(t.rooms.deliveries.lanes).toBe(1_000);
-  expect((await t.records(subscriptions[0] as string)).map(({ state }) => state)).toEqual(["delivered", "delivered"]);
+  expect(t.rooms.deliveries.lanes).toBeGreaterThan(0);
+  const lanesLater = async (): Promise<number> => {
+    await t.pass(20_000);
+    return t.rooms.deliveries.lanes;
+  };
+  // But for that of the endpoint that redirects: it is failing, and its lane knows how rarely to try it.
+  await expect.poll(lanesLater, { timeout: 10_000 }).toBeLessThanOrEqual(1);
+  const left = t.rooms.deliveries.lanes;
+  await t.publish(topic, "second");
+  await t.rest();
+  expect(t.rooms.deliveries.lanes).toBe(left + 1);
+  expect((await t.records(id)).map(({ state }) => state)).toEqual(["delivered", "delivered"]);
 });
 
 it("T15, P13: a subscription has as many requests open as it allows, 10 unless it says otherwise", async () => {
