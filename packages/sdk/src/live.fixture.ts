@@ -19,7 +19,7 @@ export interface Live {
   advance(ms: number): void;
   /** One call of the API, relative to the application. */
   ask<T = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<T>;
-  /** Asks again, a bounded number of times, until the answer is good: for what happens after an answer. */
+  /** Asks again, for half a minute at most, until the answer is good: for what happens after an answer. */
   until<T>(ask: () => Promise<T>, good: (value: T) => boolean): Promise<T>;
   /** Makes an application that is served already the current deployment. */
   register(id: string, url: string): Promise<void>;
@@ -68,9 +68,10 @@ export async function live(): Promise<Live> {
     ask,
     register,
     async until(question, good) {
-      for (let i = 0; ; i += 1) {
+      const end = performance.now() + 30_000;
+      for (;;) {
         const value = await question();
-        if (good(value) || i === 500) return value;
+        if (good(value) || performance.now() > end) return value;
       }
     },
     async deploy(id, listener) {
