@@ -162,12 +162,13 @@ describe.each<Engine>(["sqlite", "postgres"])("topics through the Basaltic door 
     expect(code(await publish())).toEqual([404, "topic_not_found"]);
     expect(code(await batch())).toEqual([404, "topic_not_found"]);
     const settings = { displayName: null, retryPolicy: null };
-    const make = (last: number) =>
+    // No hexadecimal digit, so that it is never the first one's.
+    const make = (last: "x" | "y") =>
       door.store.run("createTopic", { id: `${id.slice(0, -1)}${last}`, projectNo, name: "moving", fifo: false, settings });
-    const second = await make(1);
+    const second = await make("x");
     expect((await publish()).status).toBe(200);
     await door.store.run("deleteTopic", second.no);
-    await make(2);
+    await make("y");
     expect((await publish()).status).toBe(200);
     const results = (await batch()).json.results;
     expect([results[0].notification?.message_id, results[1].error?.code]).toEqual([expect.any(String), "invalid_request"]);
