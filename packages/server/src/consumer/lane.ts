@@ -17,6 +17,7 @@ import {
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource } from "../delivery/lane.ts";
+import { START_MS } from "../delivery/tenure.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
 import type { Store } from "../store/store.ts";
@@ -117,7 +118,7 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs }),
+    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs + START_MS }),
     failing: async () => (await store.run("loadConsumer", queueNo))?.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: first.failing, tenure }, deliveries);

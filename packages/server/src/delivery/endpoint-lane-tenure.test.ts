@@ -14,8 +14,8 @@ function setUp(given: Partial<Terms> = {}) {
   const lane = createEndpointLane<string, Outgoing, Verdict>(
     {
       clock,
-      attempt: async () => {
-        heard.push("requested");
+      attempt: async ({ timeoutMs }) => {
+        heard.push(`requested for ${timeoutMs} ms`);
         return { kind: "answer", status: 200, headers: {}, body: new Uint8Array(), truncated: false, durationMs: 1 };
       },
       pressure: { seen: () => {}, close: () => {} },
@@ -117,9 +117,42 @@ it("A13: a turn that can't begin is tried again by and by, without a stream of t
   const { clock, heard, state, permit } = setUp();
   state.away = true;
   state.term = { slot: 7, token: 3 };
-  for (let i = 0; i < 10; i++) expect(await permit()).toEqual({ start: 0, inMs: 20 });
+  for (let i = 0; i < 10; i++) expect(await permit()).toEqual({ start: 0, inMs: 1_000 });
   expect(heard).toEqual(["warned"]);
   state.away = false;
   clock.advance(1_000);
   expect(await permit()).toEqual({ start: 4, inMs: null });
+});
+
+it("A13: a turn that takes long to begin is asked after more and more rarely", async () => {
+  const { lane, clock, state } = setUp();
+  state.term = { slot: 7, token: 3 };
+  const waits: (number | null)[] = [];
+  for (const passed of [0, 20, 60, 1_000]) {
+    clock.advance(passed);
+    waits.push(lane.permit(0).inMs);
+  }
+  expect(waits).toEqual([20, 20, 80, 1_000]);
+});
+
+it("P8, P13: a request that starts late ends no later for it, and after the lease's end none starts", async () => {
+  const { lane, clock, heard, state, permit } = setUp();
+  state.term = { slot: 7, token: 3 };
+  await permit();
+  const { work } = await lane.claim(4);
+  clock.advance(5_000);
+  await lane.deliver(work[0] as never, opened);
+  clock.advance(4_000);
+  await lane.deliver(work[1] as never, opened);
+  clock.advance(6_000);
+  await lane.deliver(work[2] as never, opened);
+  expect(heard).toEqual(["requested for 10000 ms", "requested for 6000 ms", "released load 2"]);
+  // A machine that stood still: the lease is over, and somebody else may have the message.
+  const unhurried = setUp({ timeoutMs: 60_000, leaseMs: 40_000 });
+  unhurried.state.term = { slot: 7, token: 3 };
+  await unhurried.permit();
+  const late = await unhurried.lane.claim(1);
+  unhurried.clock.advance(40_000);
+  await unhurried.lane.deliver(late.work[0] as never, opened);
+  expect(unhurried.heard).toEqual(["released load 0"]);
 });

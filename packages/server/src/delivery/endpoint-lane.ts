@@ -23,7 +23,7 @@ import { insist } from "./insist.ts";
 import type { LaneSource } from "./lane.ts";
 import { createMinute } from "./minute.ts";
 import type { Pressure } from "./pressure.ts";
-import { alone, type Tenure, type Term } from "./tenure.ts";
+import { alone, START_MS, type Tenure, type Term } from "./tenure.ts";
 import type { Attempt, DeliveryRequest, DeliveryResult } from "./types.ts";
 
 /**
@@ -34,7 +34,7 @@ const QUICK_ANSWERS = 16;
 const QUICK_MS = 100;
 const READY_FACTOR = 3;
 const READY_BYTES = 4 * 1024 * 1024;
-/** How often a lane asks whether its term has begun, and whether what it inherited is over. */
+/** How soon a lane asks whether its term has begun, and how often whether what it inherited is over. */
 const BEGIN_MS = 20;
 const INHERITED_MS = 250;
 /** The wait after a term that could not begin. */
@@ -173,7 +173,7 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   const tenure = first.tenure ?? alone(failing);
   /** The term that the flow belongs to: nothing is claimed or started in another. */
   let begun: Term | null = first.tenure === undefined ? tenure.term : null;
-  let beginning = false;
+  let beginningSince: number | null = null;
   let beginNotBefore = 0;
 
   const takeRate = (): void => {
@@ -184,7 +184,7 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   takeRate();
   const mine = (): boolean => begun !== null && tenure.term === begun && deliveries.active();
   const begin = async (term: Term): Promise<void> => {
-    beginning = true;
+    beginningSince = clock.now();
     try {
       failing = (await tenure.begin()).failing;
       flow = initialFlow(terms.concurrency, failing);
@@ -196,7 +196,7 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       log.warn({ ...deliveries.label, err }, "a lane could not be taken over yet");
       beginNotBefore = clock.now() + BEGIN_AGAIN_MS;
     }
-    beginning = false;
+    beginningSince = null;
   };
   const ahead = (): number => {
     if (quick < QUICK_ANSWERS || bucket !== undefined || !mine() || flow.limit < flow.max) return 0;
@@ -223,8 +223,10 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       if (term === null || !deliveries.active()) return { start: 0, inMs: null };
       const now = clock.now();
       if (term !== begun) {
-        if (!beginning && now >= beginNotBefore) void begin(term);
-        return { start: 0, inMs: BEGIN_MS };
+        if (beginningSince === null && now >= beginNotBefore) void begin(term);
+        // A takeover of many lanes takes its time, and none of them asks often meanwhile.
+        const waited = beginningSince === null ? beginNotBefore - now : now - beginningSince;
+        return { start: 0, inMs: Math.min(Math.max(waited, BEGIN_MS), BEGIN_AGAIN_MS) };
       }
       const open = inFlight + tenure.inherited;
       const may = mayStart(flow, open, now);
@@ -255,10 +257,10 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
     async deliver({ load, lease }, opened) {
       const { until } = lease;
       const startedAt = clock.now();
-      // A timeout that was raised since the claim is not for this lease.
-      const timeoutMs = Math.min(terms.timeoutMs, lease.timeoutMs);
-      // A pause, an update or another owner may have come between the claim and now.
-      const ours = (): boolean => lease.term === begun && mine();
+      // A timeout that was raised since the claim is not for this lease, and what the start is late is no more time for it.
+      const timeoutMs = Math.min(terms.timeoutMs, lease.timeoutMs + Math.min(0, START_MS - (startedAt - lease.at)));
+      // A pause, an update, another owner, or the end of the lease may have come between the claim and now.
+      const ours = (): boolean => lease.term === begun && mine() && timeoutMs > 0 && clock.now() < until;
       const made = ours() ? deliveries.request(load, timeoutMs) : null;
       const sent = made instanceof Promise ? await made : made;
       if (sent === null || !ours()) {

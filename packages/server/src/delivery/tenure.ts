@@ -3,6 +3,12 @@
  * at the endpoint (P13). The engine knows no cluster: it asks, and passes the term on to what it claims.
  */
 
+/**
+ * A request that starts longer than this after its claim was asked for has so much less time: whatever delayed it, it is over once its
+ * timeout and this have passed since. So the next owner of a lane knows how long to wait for it.
+ */
+export const START_MS = 5_000;
+
 /** One node's turn with a lane, as the store checks it. The same object for as long as the turn lasts. */
 export interface Term {
   readonly slot: number;

@@ -6,7 +6,7 @@ import type { Tx } from "../db/db.ts";
 
 /** Changes this much older than the newest that was seen are read again, in milliseconds. */
 const OVERLAP_MS = 10_000;
-/** Old changes are dropped: a node that was away for so long reads everything anew. */
+/** Old changes are dropped: to a node that was away for so long every queue has changed. */
 const KEPT_MS = 3_600_000;
 
 /** To be called in the transaction that makes, changes or ends a lane, or what its queue sets for it. */
@@ -27,9 +27,16 @@ export interface LaneChange {
 
 /** The verbs by name. */
 export const laneChangeVerbs = {
-  /** Changes since `since`, an instant of an earlier answer, and some before it once more; `null`: none, only where to go on from. */
+  /**
+   * Changes since `since`, an instant of an earlier answer, and some before it once more; `null`: none, only where to go on from. Queues
+   * that ended while a node was away for long are not among them: their lanes find nothing to claim.
+   */
   async laneChanges(tx: Tx, since: number | null): Promise<{ at: number; changes: LaneChange[] }> {
     if (since === null) return { at: tx.now, changes: [] };
+    if (since - OVERLAP_MS < tx.now - KEPT_MS) {
+      const all = await tx.query<{ no: number }>("SELECT no FROM queue");
+      return { at: tx.now, changes: all.map(({ no }) => ({ queueNo: no, at: tx.now })) };
+    }
     const rows = await tx.query<{ queue_no: number; changed_at: number }>(
       "SELECT queue_no, changed_at FROM lane_change WHERE changed_at > :since",
       { since: since - OVERLAP_MS },

@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
 import { attemptVerbs } from "./attempt.ts";
+import { inList } from "./in-list.ts";
 import { laneChanged } from "./lane-change.ts";
 import type { QueueSettings } from "./types.ts";
 
@@ -146,9 +147,13 @@ function toRow(row: Row): SubscriptionRow {
   };
 }
 
+function nextInMs(row: Row, now: number): number | null {
+  const dues = [instant(row.line_at), instant(row.later_at)].filter((at) => at !== null);
+  return dues.length === 0 ? null : Math.max(0, Math.min(...dues) - now);
+}
+
 function toLane(row: Row, now: number): LaneRow {
   const until = instant(row.previous_until);
-  const dues = [instant(row.line_at), instant(row.later_at)].filter((at) => at !== null);
   return {
     subscription: toRow(row),
     secret: String(row.secret),
@@ -159,7 +164,7 @@ function toLane(row: Row, now: number): LaneRow {
       type: row.queue_type === "fifo" ? "fifo" : "standard",
       settings: JSON.parse(String(row.settings)) as QueueSettings,
     },
-    nextInMs: dues.length === 0 ? null : Math.max(0, Math.min(...dues) - now),
+    nextInMs: nextInMs(row, now),
   };
 }
 
@@ -308,6 +313,19 @@ export const subscriptionVerbs = {
   async activeSubscriptions(tx: Tx, after: number, limit: number): Promise<{ lanes: LaneRow[]; next: number | null }> {
     const found = await tx.query(`${selectLane} WHERE s.no > :after AND s.state = 'active' ORDER BY s.no LIMIT :n`, { after, n: limit });
     return { lanes: found.map((row) => toLane(row, tx.now)), next: found.length < limit ? null : Number(found.at(-1)?.no) };
+  },
+
+  /** Which of some queues with an active subscription have something to claim, and in how many milliseconds. At least one queue. */
+  async nextWork(tx: Tx, queueNos: readonly number[]): Promise<{ queueNo: number; inMs: number }[]> {
+    const { text, params } = inList("queue", queueNos);
+    const rows = await tx.query(
+      `SELECT s.queue_no AS queue_no, ${next} FROM subscription s WHERE s.queue_no IN (${text}) AND s.state = 'active'`,
+      params,
+    );
+    return rows.flatMap((row) => {
+      const inMs = nextInMs(row, tx.now);
+      return inMs === null ? [] : [{ queueNo: Number(row.queue_no), inMs }];
+    });
   },
 
   /** The queues of active subscriptions that have work due now: one question for all of them, should wake-ups have been lost. */

@@ -18,6 +18,7 @@ import {
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource } from "../delivery/lane.ts";
+import { START_MS } from "../delivery/tenure.ts";
 import { signingKeys } from "../identity/signing-keys.ts";
 import type { Vault } from "../identity/vault.ts";
 import { lagMs } from "../queue/lag.ts";
@@ -134,7 +135,7 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
     queueNo,
     requests: () => {
       const { timeoutMs, leaseMs } = terms();
-      return { batchSize: row.subscription.batchSize, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + AHEAD_MS };
+      return { batchSize: row.subscription.batchSize, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + START_MS };
     },
     failing: async () => (await store.run("loadSubscription", queueNo))?.subscription.failing ?? false,
   });

@@ -212,10 +212,16 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   };
   /** Lanes of slots that were won or left: they look whether there is anything for them, or give back what they hold ready. */
   const moved = async (slots: ReadonlySet<number>): Promise<void> => {
-    const concerns = (queueNo: number): boolean => slots.has(slotOf(laneKey(queueNo)));
-    for (const [queueNo, { lane }] of running) if (concerns(queueNo) && ownership.fence(laneKey(queueNo)) === null) lane.wake();
-    for await (const { subscription, nextInMs } of activeLanes())
-      if (concerns(subscription.queueNo) && nextInMs !== null) running.get(subscription.queueNo)?.lane.wake(nextInMs);
+    const won: number[] = [];
+    for (const [queueNo, { lane }] of running) {
+      const key = laneKey(queueNo);
+      if (!slots.has(slotOf(key))) continue;
+      if (ownership.fence(key) === null) lane.wake();
+      else won.push(queueNo);
+    }
+    for (let from = 0; from < won.length; from += START_PAGE)
+      for (const { queueNo, inMs } of await store.run("nextWork", won.slice(from, from + START_PAGE)))
+        running.get(queueNo)?.lane.wake(inMs);
   };
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));

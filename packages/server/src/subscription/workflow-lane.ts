@@ -7,6 +7,7 @@ import { uuidv7 } from "uuidv7";
 import { createTenure } from "../cluster/tenure.ts";
 import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import { createEndpointLane, type Deliveries, type Outgoing, type Terms } from "../delivery/endpoint-lane.ts";
+import { START_MS } from "../delivery/tenure.ts";
 import type { DeliveryResult } from "../delivery/types.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { LaneRow, LastError, WorkflowTarget } from "../store/subscription.ts";
@@ -115,7 +116,7 @@ export function createWorkflowLane(deps: WorkflowLaneDeps, first: LaneRow<Workfl
     queueNo,
     requests: () => {
       const { timeoutMs, leaseMs } = terms();
-      return { batchSize: 1, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + AHEAD_MS };
+      return { batchSize: 1, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + START_MS };
     },
     failing: async () => (await store.run("loadSubscription", queueNo))?.subscription.failing ?? false,
   });

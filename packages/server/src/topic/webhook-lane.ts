@@ -14,6 +14,7 @@ import {
   type Terms,
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
+import { START_MS } from "../delivery/tenure.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { TopicLaneRow } from "../store/topic-lane.ts";
 import { partsFor } from "./content.ts";
@@ -125,7 +126,7 @@ export function createWebhookLane(deps: TopicLaneDeps, row: () => TopicLaneRow, 
     store: deps.store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs }),
+    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs + START_MS }),
     failing: async () => (await deps.store.run("topicLanes", [queueNo]))[0]?.subscription.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing, tenure }, deliveries);
