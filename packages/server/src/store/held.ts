@@ -4,6 +4,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
+import { inList } from "./in-list.ts";
 import type { SettleResult } from "./types.ts";
 
 /** A message under a lease. */
@@ -16,10 +17,13 @@ export interface Held {
 /** Which of these leases hold, by message number. */
 export async function heldOf(tx: Tx, rows: readonly Held[]): Promise<Set<number>> {
   if (rows.length === 0) return new Set();
+  const list = inList(
+    "seq",
+    rows.map(({ seq }) => seq),
+  );
   const found = await tx.query<{ seq: number; queue_no: number; receipt: number }>(
-    `SELECT m.seq, m.queue_no, m.receipt FROM message AS m WHERE m.seq IN (${rows.map(({ seq }) => Number(seq)).join(", ")})
-       AND m.receipt IS NOT NULL AND m.due_at > :now`,
-    { now: tx.now },
+    `SELECT m.seq, m.queue_no, m.receipt FROM message AS m WHERE m.seq IN (${list.text}) AND m.receipt IS NOT NULL AND m.due_at > :now`,
+    { ...list.params, now: tx.now },
   );
   const leases = new Map(found.map((row) => [row.seq, row]));
   const held = rows.filter(({ seq, queueNo, receipt }) => leases.get(seq)?.queue_no === queueNo && leases.get(seq)?.receipt === receipt);

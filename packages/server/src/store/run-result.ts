@@ -2,6 +2,7 @@
  * Run results that go to a queue (W17): sent in the transaction that ends the run. What a queue has no room for waits here and is
  * tried again for 24 hours; what waits keeps back what comes after it in its group, so that a group's order is that of the endings.
  */
+import { createHash } from "node:crypto";
 import { type EndedRun, runResult } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
@@ -77,6 +78,20 @@ export function resultSend({ queueNo, body, groupKey, dedupId }: RunResult): Sto
   const named = groupKey === null ? null : dedupId;
   const meta = JSON.stringify({ contentType: "application/json", ...(named === null ? {} : { dedupId: named }) });
   return { queueNo, body, attributes: null, meta, groupKey, dedupId: named, delayMs: null };
+}
+
+const CLASS = 7_404;
+const lockNo = ({ queueNo, groupKey }: RunResult): number => createHash("sha256").update(`${queueNo} ${groupKey}`).digest().readInt32BE();
+
+/**
+ * Locks the groups that runs share until the transaction ends, before any queue: of two endings the later one sees what became of the
+ * earlier one's result. Nothing on SQLite, which has one writer.
+ */
+export async function lockResultGroups(tx: Tx, results: readonly RunResult[]): Promise<void> {
+  if (tx.engine === "sqlite") return;
+  const shared = results.filter(({ groupKey, runId }) => groupKey !== null && groupKey !== runId);
+  for (const no of [...new Set(shared.map(lockNo))].sort((a, b) => a - b))
+    await tx.query("SELECT pg_advisory_xact_lock(:class, :no)", { class: CLASS, no });
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { type ErrorCode, Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
+import { inList } from "./in-list.ts";
 import { once } from "./once.ts";
 import { remembered } from "./remembered.ts";
 import { RUN, type RunRow, type RunSource, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
@@ -177,13 +178,16 @@ export const runVerbs = {
             limit: REMOVED_AT_ONCE,
           });
     if (rows.length > 0) {
-      const nos = rows.map(({ no }) => no).join(", ");
+      const list = inList(
+        "no",
+        rows.map(({ no }) => no),
+      );
       for (const [table, column] of [
         ["step", "run_no"],
         ["wait", "run_no"],
         ["run", "no"],
       ] as const)
-        await tx.query(`DELETE FROM ${table} WHERE ${column} IN (${nos})`);
+        await tx.query(`DELETE FROM ${table} WHERE ${column} IN (${list.text})`, list.params);
       return true;
     }
     if (removal === undefined) return false;

@@ -47,6 +47,7 @@ export async function send(
   const known = await knownIn(tx, rows, room, queues);
   const open: number[] = [];
   const opened = new Set<string>();
+  const held = new Set<string>();
   rows.forEach((row, i) => {
     const queue = queues.get(row.queueNo);
     const left = room.get(row.queueNo);
@@ -56,8 +57,11 @@ export async function send(
     const repeats = key !== null && opened.has(key);
     if (queue === undefined) results[i] = { refused: "queue_not_found" };
     else if (first !== undefined) results[i] = first;
-    else if (left !== undefined && !repeats && left < sizeOf(row)) results[i] = { refused: "backlog_full" };
-    else {
+    else if (left !== undefined && !repeats && (left < sizeOf(row) || held.has(`${row.queueNo} ${row.groupKey}`))) {
+      results[i] = { refused: "backlog_full" };
+      // What comes after it in its group may be smaller, but must not pass it.
+      if (queue.limit === 1 && row.groupKey !== null) held.add(`${row.queueNo} ${row.groupKey}`);
+    } else {
       if (left !== undefined && !repeats) room.set(row.queueNo, left - sizeOf(row));
       if (key !== null) opened.add(key);
       open.push(i);

@@ -13,7 +13,7 @@ export interface WaitKey {
   key: string;
 }
 
-const CLASS = 7_403;
+const CLASS = 7_406;
 const lockNo = ({ appNo, queueNo, key }: WaitKey): number =>
   createHash("sha256").update(`${appNo} ${queueNo} ${key}`).digest().readInt32BE();
 

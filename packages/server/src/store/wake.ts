@@ -6,7 +6,7 @@ import type { Tx } from "../db/db.ts";
 import { runHot } from "./hot.ts";
 import { unpark, type WorkflowKey } from "./parking.ts";
 import { type Remembered, remembered } from "./remembered.ts";
-import { keepResult, type RunResult, resultSend } from "./run-result.ts";
+import { keepResult, lockResultGroups, type RunResult, resultSend } from "./run-result.ts";
 import type { StoredSend } from "./send.ts";
 import type { HotSettle } from "./settle.ts";
 import { remove } from "./sweep.ts";
@@ -60,6 +60,7 @@ export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: Set
     const queueNo = await wakeQueueOf(tx, appNo, effects);
     if (queueNo !== null) sends.push(wakeUp(queueNo, id, "place"));
   }
+  await lockResultGroups(tx, results);
   const ready: RunResult[] = [];
   for (const result of results) if (!(await keepResult(tx, result, "behind"))) ready.push(result);
   const all = [...sends, ...ready.map(resultSend)];

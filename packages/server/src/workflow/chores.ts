@@ -5,12 +5,15 @@ import type { Store } from "../store/store.ts";
 /** The chore that removes runs: to be nudged when an app was deleted. */
 export const RUN_REMOVAL = "old runs";
 
-/** The chores of one store's workflows. A run's time is looked at every two seconds at least. */
+/**
+ * The chores of one store's workflows. No run's time is shorter than the pause between two looks at them, so each look knows of all that
+ * end before the next one, and the next one comes when the first of them does.
+ */
 export function workflowChores(store: Store): Chore[] {
   return [
     {
       name: "run timeouts",
-      everyMs: 2_000,
+      everyMs: 1_000,
       async run(own = store) {
         const { more, nextInMs } = await own.run("timeOutRuns");
         return more ? 0 : nextInMs;

@@ -1,8 +1,10 @@
 /** Apps and runs through their API, on either engine. `runsSuite` is run by the tests beside it. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Caller } from "../identity/caller.ts";
+import { createHousekeeping } from "../queue/housekeeping.ts";
 import { type Engine, faultOf } from "../queue/world.suite.ts";
 import type { AppRow } from "../store/app.ts";
+import { workflowChores } from "./chores.ts";
 import { StepFailed, type Workflow } from "./executor.suite.ts";
 import { type JointWorld, openJointWorld } from "./joint-world.suite.ts";
 
@@ -196,6 +198,29 @@ export function runsSuite(kind: Engine): void {
       const run = await j.call("GetRun", at(long));
       expect(run.endedAt).toBeNull();
       expect(Date.parse(run.timeoutAt) - Date.parse(run.createdAt)).toBe(30 * day);
+    });
+
+    it("W11, W3: a run that takes too long is ended within a second, also one that begins right after a look", async () => {
+      const { store, clock } = j.w.world;
+      const housekeeping = createHousekeeping({ clock, chores: workflowChores(store), failed: (_, error) => expect(error).toBeNull() });
+      try {
+        for (const offsetMs of [10, 500, 990]) {
+          clock.advance(offsetMs);
+          await housekeeping.settled();
+          const { id } = await j.call("StartRun", at(), { workflow: "sleepy", timeoutSeconds: 1 });
+          const begunAt = clock.now();
+          for (let run = await j.w.run(app, id); run.endedAt === null; run = await j.w.run(app, id)) {
+            expect(clock.now() - begunAt).toBeLessThan(2_000);
+            clock.advance(50);
+            await housekeeping.settled();
+          }
+          const { status, endedAt, timeoutAt } = await j.w.run(app, id);
+          expect(status).toBe("timedOut");
+          expect((endedAt ?? 0) - timeoutAt).toBeLessThan(1_000 + j.w.world.slackMs);
+        }
+      } finally {
+        await housekeeping.close();
+      }
     });
 
     it("W3, W12: a run that ended 30 days ago is removed with its steps; the others stay", async () => {
