@@ -32,7 +32,9 @@ const settleMs = 5;
 const graceMs = 1000;
 const maxOutputBytes = 4 * 1024 * 1024;
 
-const isCancelled = ({ status, error }: JournalStep): boolean => status === "cancelled" || error?.code === cancelledCode;
+/** Whether a step tells the code that this run was cancelled. A child's cancellation is the child's alone. */
+const isCancelled = ({ type, status, error }: JournalStep): boolean =>
+  status === "cancelled" || (type !== "child" && error?.code === cancelledCode);
 
 /** Runs `body` against the journal until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
 export async function execute(

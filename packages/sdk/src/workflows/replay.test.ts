@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { crashing } from "./crashing.fixture.ts";
-import { CancelledError } from "./errors.ts";
+import { CancelledError, StepError } from "./errors.ts";
 import type { Step } from "./step.ts";
 import { turn } from "./turn.ts";
 import { type AnyWorkflow, workflow } from "./workflow.ts";
@@ -207,6 +207,23 @@ describe("the replay of a run", () => {
       "tell completed",
     ]);
     expect(run.steps().at(-1)?.result).toBe("[true,true]");
+  });
+
+  it("W7, W10: another run's cancellation is an error of the step that waits for it, and no cancellation of this run", async () => {
+    const ended = () => {
+      throw new StepError("their step", { code: "cancelled", name: "RunEnded", message: "run r-2 ended cancelled" });
+    };
+    const heard: unknown[] = [];
+    const tested = code(async (step) => {
+      await step.startRun("report", "report", null).catch((error: unknown) => heard.push(error));
+      await step.sleep("rest", "1h").catch((error: unknown) => heard.push(error));
+    });
+    const run = crashing({ runs: { report: ended }, cancelAfterMs: 60_000 });
+    expect(await run.finish(tested)).toMatchObject({ status: "completed" });
+    const [theirs, ours] = heard.slice(-2);
+    expect(theirs).toBeInstanceOf(StepError);
+    expect(theirs).toMatchObject({ stepId: "report", code: "cancelled" });
+    expect(ours).toBeInstanceOf(CancelledError);
   });
 
   it("W10: a run that is cancelled between two steps hears of it at the next one, once", async () => {

@@ -125,7 +125,7 @@ const missing = (): Fault => new Fault("app_not_found", "there is no such app");
 const taken = (name: string): Fault => new Fault("name_taken", `the project has an app named ${name} already`);
 
 /** The app that a reference names: an id, a resource name or a name; `null` when there is none. */
-async function findApp(tx: Tx, projectNo: number, reference: string): Promise<AppRow | null> {
+export async function findApp(tx: Tx, projectNo: number, reference: string): Promise<AppRow | null> {
   const id = /^[0-9a-f-]{36}$/i.test(reference);
   const column = id ? "id" : /^wfa_[a-z0-9]{12}$/.test(reference) ? "resource_name" : "name";
   const [row] = await tx.query(`SELECT ${COLUMNS} FROM app WHERE project_no = :projectNo AND ${column} = :reference`, {

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import type { StepRecord } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
+import { findApp } from "./app.ts";
 import { beginRun } from "./run.ts";
 import type { RunRow } from "./run-rows.ts";
 import { bytesOf } from "./step-change.ts";
@@ -31,9 +32,9 @@ export async function startChild(
 ): Promise<{ runId: string } | { error: ChildError }> {
   let appNo = run.appNo;
   if (record.appId !== undefined) {
-    const [app] = await tx.query("SELECT no FROM app WHERE id = :id AND project_no = :projectNo", { id: record.appId, projectNo });
-    if (app === undefined) return { error: { code: "app_not_found", message: `the project has no app ${record.appId}` } };
-    appNo = Number(app.no);
+    const app = await findApp(tx, projectNo, record.appId);
+    if (app === null) return { error: { code: "app_not_found", message: `the project has no app ${record.appId}` } };
+    appNo = app.no;
   }
   const begun = await beginRun(
     tx,

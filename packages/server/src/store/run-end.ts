@@ -49,21 +49,23 @@ export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects,
   return ended;
 }
 
-/** Ends the step of the parent that waits for this run, and wakes it. */
-async function tellParent(tx: Tx, run: RunRow, output: Uint8Array | null, effects: Effects): Promise<void> {
+/** What the end of a run is to the step that waits for it: `null` when it completed. */
+function errorFor(run: RunRow, outputBytes: number): RunError | null {
+  const bound = protocolLimits.payloadBytes;
+  const message = `the output of run ${run.id} has ${outputBytes} bytes, a step takes ${bound.toLocaleString("en")}`;
+  if (outputBytes > bound) return { code: "limit_exceeded", name: "LimitExceeded", message };
+  if (run.status === "completed") return null;
+  const error = run.error ?? { code: run.status, name: "RunEnded", message: `run ${run.id} ended ${run.status}` };
+  // Whatever its code threw on the cancellation, the parent can tell it from a failure.
+  return run.status === "cancelled" ? { ...error, code: "cancelled" } : error;
+}
+
+/** Ends the step of the parent that waits for this run, which has ended or is about to be removed, and wakes it. */
+export async function tellParent(tx: Tx, run: RunRow, output: Uint8Array | null, effects: Effects): Promise<void> {
   if (run.parent === null) return;
   const parent = await lockRun(tx, run.parent.no);
   if (parent === null || hasEnded(parent)) return;
-  const tooLong = (output?.length ?? 0) > protocolLimits.payloadBytes;
-  const error: RunError | null = tooLong
-    ? {
-        code: "limit_exceeded",
-        name: "LimitExceeded",
-        message: `the output of run ${run.id} has ${output?.length} bytes, a step takes 262,144`,
-      }
-    : run.status === "completed"
-      ? null
-      : (run.error ?? { code: run.status, name: "RunEnded", message: `run ${run.id} ended ${run.status}` });
+  const error = errorFor(run, output?.length ?? 0);
   const result = error === null ? output : null;
   const [step] = await tx.query(
     `UPDATE step SET status = :status, result = :result, error = :error, ended_at = :now

@@ -1,5 +1,5 @@
 /**
- * Runs (W3): their beginning, their reading and their removal. A run begins with its row and its first wake-up, in one transaction;
+ * Runs (W3): their beginning and their reading. A run begins with its row and its first wake-up, in one transaction;
  * its id is what makes beginning it twice harmless.
  */
 import { type ErrorCode, Fault } from "@millrace/contract";
@@ -14,10 +14,6 @@ import { getWorkflow } from "./workflow.ts";
 
 /** How long a run may take unless its workflow says otherwise: 30 days. */
 export const RUN_TIMEOUT_MS = 30 * 86_400_000;
-/** How long a run that ended is kept. */
-const KEPT_MS = 30 * 86_400_000;
-/** How many runs one transaction removes. */
-const REMOVED_AT_ONCE = 200;
 
 /** A run to begin; `id` a UUID in lower case, `input` JSON bytes. */
 export interface NewRun {
@@ -103,7 +99,7 @@ async function begunRun(tx: Tx, appNo: number, given: NewRun, effects: Effects):
   return begun.run;
 }
 
-/** Every cold verb that begins, reads or removes runs. */
+/** Every cold verb that begins or reads runs. */
 export const runVerbs = {
   /**
    * Begins runs on requests that came at the same time; answers each in order. A refusal concerns its own request alone; an idempotency
@@ -158,40 +154,5 @@ export const runVerbs = {
     });
     const steps = rows.slice(0, page.limit).map(stepOf);
     return { steps, next: rows.length > page.limit ? (steps.at(-1)?.position ?? null) : null };
-  },
-
-  /** Removes runs that ended 30 days ago, and those of deleted apps, bit by bit; answers whether there may be more right now. */
-  async removeRuns(tx: Tx): Promise<boolean> {
-    const old = await tx.query<{ no: number }>(
-      "SELECT no FROM run WHERE ended_at IS NOT NULL AND ended_at <= :until ORDER BY ended_at LIMIT :limit",
-      {
-        until: tx.now - KEPT_MS,
-        limit: REMOVED_AT_ONCE,
-      },
-    );
-    const [removal] = old.length > 0 ? [] : await tx.query<{ app_no: number }>("SELECT app_no FROM app_removal ORDER BY app_no LIMIT 1");
-    const rows =
-      removal === undefined
-        ? old
-        : await tx.query<{ no: number }>("SELECT no FROM run WHERE app_no = :appNo ORDER BY no LIMIT :limit", {
-            appNo: removal.app_no,
-            limit: REMOVED_AT_ONCE,
-          });
-    if (rows.length > 0) {
-      const list = inList(
-        "no",
-        rows.map(({ no }) => no),
-      );
-      for (const [table, column] of [
-        ["step", "run_no"],
-        ["wait", "run_no"],
-        ["run", "no"],
-      ] as const)
-        await tx.query(`DELETE FROM ${table} WHERE ${column} IN (${list.text})`, list.params);
-      return true;
-    }
-    if (removal === undefined) return false;
-    await tx.query("DELETE FROM app_removal WHERE app_no = :appNo", { appNo: removal.app_no });
-    return true;
   },
 };

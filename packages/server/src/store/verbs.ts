@@ -22,6 +22,7 @@ import { resumeVerbs } from "./resume.ts";
 import { runVerbs } from "./run.ts";
 import { runControlVerbs } from "./run-control.ts";
 import { runListVerbs } from "./run-list.ts";
+import { runRemovalVerbs } from "./run-removal.ts";
 import { runResultVerbs } from "./run-result.ts";
 import { scheduleVerbs } from "./schedule.ts";
 import { startVerbs } from "./start.ts";
@@ -61,6 +62,7 @@ export const coldVerbs = {
   ...runVerbs,
   ...runListVerbs,
   ...runControlVerbs,
+  ...runRemovalVerbs,
   ...runResultVerbs,
   ...waitVerbs,
   ...startVerbs,

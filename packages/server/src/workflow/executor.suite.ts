@@ -24,7 +24,7 @@ export interface Step {
   run<T>(id: string, work: (attempt: number) => T | Promise<T>, retry?: { most: number; delayMs: number }): Promise<T>;
   sleep(id: string, forMs: number): Promise<void>;
   wait(id: string, queueId: string, key: string, timeoutMs: number, lookbackMs?: number): Promise<{ body: string } | null>;
-  child(id: string, workflow: string, input: unknown, wait?: boolean): Promise<unknown>;
+  child(id: string, workflow: string, input: unknown, wait?: boolean, appId?: string): Promise<unknown>;
 }
 export type Workflow = (input: never, step: Step) => Promise<unknown>;
 
@@ -182,8 +182,8 @@ export async function openExecutor(tls: { key: string; cert: string }): Promise<
       sleep: (id, forMs) => waited<void>({ type: "sleep", id, status: "pending", forMs }),
       wait: (id, queueId, key, timeoutMs, lookbackMs) =>
         waited({ type: "wait", id, status: "pending", queueId, key, timeoutMs, lookbackMs }),
-      child: (id, workflow, input, wait = true) =>
-        waited({ type: "child", id, status: "pending", workflow, input: JSON.stringify(input), wait }),
+      child: (id, workflow, input, wait = true, appId) =>
+        waited({ type: "child", id, status: "pending", workflow, input: JSON.stringify(input), wait, appId }),
     };
 
     let end: ExecutionAnswer | undefined;

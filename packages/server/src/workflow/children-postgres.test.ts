@@ -1,0 +1,3 @@
+import { childrenSuite } from "./children.suite.ts";
+
+childrenSuite("postgres");
