@@ -18,9 +18,16 @@ const gone = (): Fault => new Fault("run_not_found", "there is no such run");
 /** Whether the run has been handed to an executor at least once in this attempt. */
 const begun = (run: RunRow): boolean => run.startedAt !== null;
 
-/** Marks a locked run as cancelled; one that never began ends at once. Answers the run as it is now. */
+/** Whether cancelling a run that has not ended changes anything: once it was told, only while its code does not fit. */
+const canCancel = (run: RunRow): boolean => run.cancelAt === null || run.reason !== null;
+
+/**
+ * Marks a locked run as cancelled; one that never began ends at once, and so does one that was told already and whose code could not
+ * hear of it, for it does not fit: such a run has nobody who could clean up. Answers the run as it is now.
+ */
 async function cancel(tx: Tx, run: RunRow, effects: Effects): Promise<RunRow> {
-  if (run.cancelAt !== null) return run;
+  if (!canCancel(run)) return run;
+  if (run.cancelAt !== null) return endRun(tx, run, { status: "cancelled", error: run.reason }, effects);
   if (!begun(run)) return endRun(tx, { ...run, cancelAt: tx.now }, { status: "cancelled" }, effects);
   await tx.query("UPDATE run SET cancel_at = :now, reason = NULL WHERE no = :no", { no: run.no, now: tx.now });
   await closeWaits(tx, run.no);
@@ -63,7 +70,7 @@ const isStuck = (run: RunRow): boolean => hasEnded(run) || run.reason !== null;
 
 /** Every cold verb that steers runs. */
 export const runControlVerbs = {
-  /** Asks a run to end (W10); asked again it changes nothing. Throws `run_not_found` and `run_ended`. */
+  /** Asks a run to end (W10); asked again it changes nothing, unless the run is blocked. Throws `run_not_found` and `run_ended`. */
   async cancelRun(tx: Tx, no: number): Promise<RunRow> {
     const run = await lockRun(tx, no);
     if (run === null) throw gone();
@@ -92,7 +99,7 @@ export const runControlVerbs = {
     // Runs are locked in one order everywhere.
     for (const no of [...new Set(nos)].sort((a, b) => a - b)) {
       const run = await lockRun(tx, no);
-      if (run === null || (verb === "cancel" ? hasEnded(run) || run.cancelAt !== null : !isStuck(run))) continue;
+      if (run === null || (verb === "cancel" ? hasEnded(run) || !canCancel(run) : !isStuck(run))) continue;
       await (verb === "cancel" ? cancel(tx, run, effects) : again(tx, run, effects));
       done.push(run.id);
     }

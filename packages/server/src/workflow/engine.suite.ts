@@ -263,6 +263,28 @@ export function engineSuite(kind: Engine): void {
       expect(w.executor.effects).toEqual(["charge", "ship"]);
     });
 
+    it("W8, W10: a blocked run that is cancelled waits for code that fits, and ends at once when it is cancelled again", async () => {
+      const flow: Workflow = async (_input, step) => {
+        await step.sleep("pause", 3_600_000).catch(() => step.run("clean up", () => true));
+        return "done";
+      };
+      const { row } = await w.app({ flow });
+      const cancel = async (id: string) => w.runs.cancel(row, await w.run(row, id));
+      const blocked = (id: string) => w.until(row, id, ({ reason }) => reason !== null);
+      const [given, abandoned, many] = [await w.start(row, "flow"), await w.start(row, "flow"), await w.start(row, "flow")];
+      for (const id of [given, abandoned, many]) await w.until(row, id, ({ status }) => status === "waiting");
+      w.executor.workflows = { other: flow };
+      for (const id of [given, abandoned, many]) await cancel(id);
+      for (const id of [given, abandoned, many]) expect(await blocked(id)).toMatchObject({ status: "waiting" });
+      expect(await cancel(abandoned)).toMatchObject({ status: "cancelled", error: { code: "workflow_not_found" }, reason: null });
+      const may = { reaches: () => true, demand: () => {} };
+      expect(await w.runs.steer(row, "cancel", { runIds: [many, abandoned] }, may)).toEqual({ runIds: [many], more: false });
+      w.executor.workflows = { flow };
+      await w.engine.sync(row.no);
+      expect(await w.ended(row, given)).toMatchObject({ status: "cancelled", error: null });
+      expect(w.executor.effects).toEqual(["clean up"]);
+    });
+
     it("W8: a run whose workflow the deployment lacks waits for a build that has it, and an answer's build id makes the server ask", async () => {
       const flow: Workflow = async (_input, step) => {
         await step.sleep("pause", 1_000);
