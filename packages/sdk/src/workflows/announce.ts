@@ -7,13 +7,13 @@ import type { AnyWorkflow } from "./workflow.ts";
 /** Names this package in announcements. */
 const sdk = "millrace-typescript/0.1.0";
 
-/** A build's id out of the texts of its workflows: another one when a function's own text is another. */
+/** A build's id out of what is announced of its workflows and of their functions' own texts: another one when any of it is another. */
 async function buildIdOf(workflows: readonly AnyWorkflow[]): Promise<string> {
-  const texts = workflows.map(({ name, run }) => `${name}\n${run}`).sort();
+  const texts = workflows.map(({ name, timeoutSeconds, concurrency, run }) => `${name} ${timeoutSeconds} ${concurrency}\n${run}`).sort();
   return hex(await sha256(new TextEncoder().encode(texts.join("\n\n")))).slice(0, 16);
 }
 
-/** The announcement. `buildId` is the one given, `MILLRACE_BUILD_ID`, or made of the functions' texts. */
+/** The announcement. `buildId` is the one given, `MILLRACE_BUILD_ID`, or made of the functions' texts and options. */
 export async function announcementOf(workflows: readonly AnyWorkflow[], buildId: string | undefined): Promise<Announcement> {
   return {
     protocol: protocolVersion,

@@ -264,8 +264,8 @@ describe("an execution", () => {
     expect(await run.finish(tested)).toMatchObject({ output: "7" });
   });
 
-  it("W7: a name may be neither empty nor too long nor hold a #", async () => {
-    for (const name of ["", "a#2", "x".repeat(251)]) {
+  it("W7: a name may be neither empty nor too long nor hold a # or half a character", async () => {
+    for (const name of ["", "a#2", "x".repeat(251), "half \ud800", "a\0b"]) {
       const tested = code((step) => step.run(name, () => 1));
       expect(await crashing().finish(tested)).toMatchObject({ status: "failed", error: { name: "RangeError" } });
     }

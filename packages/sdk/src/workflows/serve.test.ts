@@ -71,13 +71,15 @@ describe("serve", () => {
     });
   });
 
-  it("W2: without a name given to it, the build is named by the functions' texts", async () => {
+  it("W2: without a name given to it, the build is named by the functions' texts and by what is announced with them", async () => {
     const built = async (workflows: Parameters<typeof serve>[0]) => {
       const made = await serve(workflows, { allowUnsigned: true })(new Request("http://x/", { method: "POST", body: '{"type":"sync"}' }));
       return ((await made.json()) as { buildId: string }).buildId;
     };
     expect(await built([double, large])).toBe(await built([large, double]));
     expect(await built([double])).not.toBe(await built([workflow("double", () => 1)]));
+    expect(await built([double])).not.toBe(await built([workflow("double", double.run, { concurrency: 2 })]));
+    expect(await built([double])).not.toBe(await built([workflow("double", double.run, { timeout: "1h" })]));
     vi.stubEnv("MILLRACE_BUILD_ID", "from-ci");
     expect(await built([double])).toBe("from-ci");
   });

@@ -107,9 +107,12 @@ const maxInputBytes = 262_144;
 const largeInput = 16_384;
 const utf8 = new TextEncoder();
 
+/** Half a character, or U+0000: no journal holds them. */
+const unfit = /\0|\p{Surrogate}/u;
+
 function checkName(name: string): void {
-  if (typeof name !== "string" || name === "" || name.length > 250 || name.includes("#") || name.includes("\0")) {
-    throw new RangeError(`name: a step's name must have 1 to 250 characters and no #, got ${String(name)}`);
+  if (typeof name !== "string" || name === "" || name.length > 250 || name.includes("#") || unfit.test(name)) {
+    throw new RangeError(`name: a step's name must have 1 to 250 characters, all of them whole, and no #, got ${String(name)}`);
   }
 }
 

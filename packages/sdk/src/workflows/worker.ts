@@ -28,7 +28,7 @@ export interface WorkerOptions extends ConnectionOptions {
   concurrency?: number;
   /** Stops the worker: steps that were begun end and are recorded, then their runs are given back. */
   signal?: AbortSignal;
-  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts. */
+  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts and options. */
   buildId?: string;
   /** Told of every error; written to the console unless given. What it throws is ignored. */
   onError?: (error: unknown, context: WorkerErrorContext) => void;
