@@ -21,7 +21,7 @@ export const slug = z
   .regex(/^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/, "1 to 64 of lower-case letters, digits and -, not at an end");
 
 /** No database text holds U+0000, and nothing is called so. */
-const withoutNul = (text: string): boolean => !text.includes("\0");
+export const withoutNul = (text: string): boolean => !text.includes("\0");
 
 /** A reference in a path or a body: a UUID, a resource name or a name. */
 export const reference = z.string().min(1).max(200).refine(withoutNul, "without U+0000");

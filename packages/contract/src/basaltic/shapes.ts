@@ -7,11 +7,10 @@ import * as s from "../shapes.ts";
 
 const time = z.string();
 const seconds = (min: number, max: number) => z.int().min(min).max(max);
-const withoutNul = (text: string): boolean => !text.includes("\0");
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** What a path or a body names something by: a UUID, a name or a CRN. */
-export const reference = z.string().min(1).max(512).refine(withoutNul, "without U+0000");
+export const reference = z.string().min(1).max(512).refine(s.withoutNul, "without U+0000");
 export const topicName = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,128}$/, "1 to 128 of letters, digits, _ . -")
@@ -41,7 +40,7 @@ export const retryPolicy = z
     path: ["max_delay_seconds"],
     message: "at least min_delay_seconds",
   });
-const displayName = z.string().max(256).refine(withoutNul, "without U+0000");
+const displayName = z.string().max(256).refine(s.withoutNul, "without U+0000");
 
 export const topicSettings = z.object({
   display_name: displayName.nullable().optional(),
@@ -93,7 +92,7 @@ export const subscriptionSettings = z.object({
 /** `endpoint` is a URL, or a queue by id, name or CRN. */
 export const createSubscription = subscriptionSettings.extend({
   protocol: z.enum(["webhook", "queue"]),
-  endpoint: z.string().min(1).max(2048).refine(withoutNul, "without U+0000"),
+  endpoint: z.string().min(1).max(2048).refine(s.withoutNul, "without U+0000"),
 });
 /** A failure: its class, the status of the answer if there was one, and what was said. */
 export const lastError = z.object({ class: z.string(), status: z.int().optional(), message: z.string() });
@@ -147,7 +146,7 @@ export const publish = z.object({
     error: "text, or an object of texts that has a default",
   }),
   message_structure: z.literal("json").optional(),
-  subject: z.string().max(1000).refine(withoutNul, "without U+0000").optional(),
+  subject: z.string().max(1000).refine(s.withoutNul, "without U+0000").optional(),
   attributes: attributes.optional(),
   message_group_id: printable.optional(),
   message_deduplication_id: printable.optional(),

@@ -26,6 +26,14 @@ const cutTo = (max: number) => z.string().overwrite((text) => cut(text, max).rep
 /** The name of a workflow. */
 export const workflowName = z.string().regex(/^[A-Za-z0-9_.-]{1,128}$/, "1 to 128 of letters, digits, _ - .");
 
+/** A run's id of the caller's own choice. Those of version 8 follow from a message or a step: nobody may take them beforehand. */
+export const givenRunId = z
+  .string()
+  .regex(
+    /^[0-9a-f]{8}-[0-9a-f]{4}-[0-79a-f][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+    "a UUID in lower case, not of version 8, which the server's own are",
+  );
+
 /** An error; over-long texts are cut, for the failure they tell of has happened all the same. */
 export const runError: z.ZodType<RunError> = z.object({
   code: cutTo(64).optional(),
@@ -52,22 +60,23 @@ const id = z
   .min(1)
   .max(256)
   .refine((text) => text.search(unfit) < 0, "well-formed text without U+0000");
-const tried = { id, attempt: z.int().min(1).max(1_000_000), startedAt: instant.optional() };
+const tried = { id, type: z.enum(["run", "send"]), attempt: z.int().min(1).max(1_000_000), startedAt: instant.optional() };
 const pending = { id, status: z.literal("pending") };
 
 /** A step as an executor records it. */
-export const stepRecord: z.ZodType<StepRecord> = z.union([
-  z.object({ ...tried, type: z.enum(["run", "send"]), status: z.literal("completed"), result: json }),
-  z.object({ ...tried, type: z.enum(["run", "send"]), status: z.literal("failed"), error: runError }),
-  z.object({
-    ...tried,
-    // A try that asked for a later one without being counted leaves 0 of them.
-    attempt: z.int().min(0).max(1_000_000),
-    type: z.enum(["run", "send"]),
-    status: z.literal("retrying"),
-    error: runError,
-    delayMs: ms(0, 30 * DAY_MS),
-  }),
+export const stepRecord: z.ZodType<StepRecord> = z.discriminatedUnion("type", [
+  z.discriminatedUnion("status", [
+    z.object({ ...tried, status: z.literal("completed"), result: json }),
+    z.object({ ...tried, status: z.literal("failed"), error: runError }),
+    z.object({
+      ...tried,
+      // A try that asked for a later one without being counted leaves 0 of them.
+      attempt: z.int().min(0).max(1_000_000),
+      status: z.literal("retrying"),
+      error: runError,
+      delayMs: ms(0, 30 * DAY_MS),
+    }),
+  ]),
   z.object({ id, type: z.literal("value"), status: z.literal("completed"), result: json }),
   z
     .object({ ...pending, type: z.literal("sleep"), forMs: ms(0, 365 * DAY_MS).optional(), until: instant.optional() })
@@ -86,7 +95,7 @@ export const stepRecord: z.ZodType<StepRecord> = z.union([
     workflow: workflowName,
     input: json,
     appId: z.string().max(200).refine(withoutNul, "without U+0000").optional(),
-    runId: z.uuid().optional(),
+    runId: givenRunId.optional(),
     wait: z.boolean(),
   }),
 ]);
@@ -94,7 +103,7 @@ export const stepRecord: z.ZodType<StepRecord> = z.union([
 const steps = z.array(stepRecord).max(protocolLimits.callSteps).optional();
 
 /** What ends an execution. */
-export const executionAnswer: z.ZodType<ExecutionAnswer> = z.union([
+export const executionAnswer: z.ZodType<ExecutionAnswer> = z.discriminatedUnion("status", [
   z.object({ status: z.literal("completed"), output: json, steps }),
   z.object({ status: z.literal("failed"), error: runError, steps }),
   z.object({ status: z.literal("cancelled"), error: runError.optional(), steps }),

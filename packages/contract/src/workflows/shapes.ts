@@ -3,11 +3,10 @@
  * Payloads are JSON values here; what executors send is in `protocol.ts`.
  */
 import { z } from "zod";
-import { errorClass, paging, queueName, reference, uuid } from "../shapes.ts";
-import { workflowName } from "./protocol.ts";
+import { errorClass, paging, queueName, reference, uuid, withoutNul } from "../shapes.ts";
+import { givenRunId, workflowName } from "./protocol.ts";
 
 const time = z.string();
-const clipped = z.string().max(200);
 
 /** Not of a UUID's or a resource name's form, so that a reference is never two things. */
 export const appName = z
@@ -86,7 +85,7 @@ export const workflow = z.object({
 export const startRun = z.strictObject({
   workflow: workflowName,
   input: z.unknown().optional(),
-  runId: uuid.optional(),
+  runId: givenRunId.optional(),
   timeoutSeconds: z.int().min(1).max(31_536_000).optional(),
 });
 const failure = z.object({ code: z.string().optional(), name: z.string(), message: z.string(), stack: z.string().optional() });
@@ -119,7 +118,7 @@ const runFilter = {
   since: z.iso.datetime().optional(),
   until: z.iso.datetime().optional(),
   /** Part of an id, a workflow's name, a message's or queue's id it was started by, or its error. */
-  text: clipped.min(1).optional(),
+  text: z.string().min(1).max(200).refine(withoutNul, "without U+0000").optional(),
 };
 export const listRuns = paging.extend(runFilter);
 /** Either runs by id, or the newest 1,000 that a filter finds. */

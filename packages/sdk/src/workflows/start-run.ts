@@ -8,7 +8,7 @@ import type { Workflow } from "./workflow.ts";
 export interface StartRunOptions extends ConnectionOptions {
   /** By id or name; `MILLRACE_APP`. */
   app?: string;
-  /** The run's id, a UUID: a second start with it is refused. */
+  /** The run's id, a UUID in lower case and not of version 8: a second start with it is refused. */
   runId?: string;
   /** Starts with the same key start one run, for 48 hours; a fresh one unless given. */
   idempotencyKey?: string;

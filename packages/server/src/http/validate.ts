@@ -56,6 +56,8 @@ function boundOf(issue: Issue): string {
           .replace(/entr$/, "entry")}`;
       return `must be ${words} ${limit.toLocaleString("en")}`;
     }
+    case "invalid_union":
+      return "options" in issue && Array.isArray(issue.options) ? `must be one of ${issue.options.join(", ")}` : `must be ${issue.message}`;
     case "invalid_value":
       return `must be ${issue.values.length === 1 ? "" : "one of "}${issue.values.join(", ")}`;
     case "invalid_format":

@@ -116,7 +116,7 @@ export function createApps(deps: AppDeps): Apps {
   return {
     async create(projectNo, given, key) {
       checkMode(given.mode, given.url);
-      if (given.url !== undefined) checkTarget(given.url, policy);
+      if (given.url !== undefined) checkTarget(given.url, policy, "url");
       const id = uuidv7();
       const made = given.mode === "push" ? newSecret(id) : null;
       const settings = { ...ezghDefaults, deduplicationWindowMs: 0, internal: true };
@@ -150,7 +150,7 @@ export function createApps(deps: AppDeps): Apps {
     async update(app, given) {
       if (given.url !== undefined) {
         checkMode(app.mode, given.url);
-        checkTarget(given.url, policy);
+        checkTarget(given.url, policy, "url");
       }
       const { notifications, ...rest } = given;
       const change: AppChange = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));

@@ -57,7 +57,7 @@ export function startSuite(kind: Engine): void {
       const [messageId] = (await j.send("orders", { body: "1" })) as [string];
       const id = runIdOf(await projectId(), queueId, messageId);
       // As after a start that was stored by a process whose acknowledgement was not.
-      await j.call("StartRun", { appId: row.id }, { workflow: "first", runId: id });
+      await j.w.runs.start(row, { workflow: "first", runId: id }, null);
       await subscribe("orders", row.id, "second");
       await j.rest();
       expect(await j.stats("orders")).toMatchObject({ acknowledged: 1, ready: 0 });
