@@ -2,23 +2,14 @@
  * Runs that a run starts (`startRun`): begun in the transaction that records the step. The child's id follows from the run, its attempt
  * and the step, so that nothing begins twice.
  */
-import { createHash } from "node:crypto";
 import type { StepRecord } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
 import { findApp } from "./app.ts";
+import { derivedId } from "./derived-id.ts";
 import { beginRun } from "./run.ts";
 import type { RunRow } from "./run-rows.ts";
 import { bytesOf } from "./step-change.ts";
 import type { Effects } from "./wake.ts";
-
-/** A UUIDv8 (RFC 9562) of the first bytes of a SHA-256. */
-function uuidOf(text: string): string {
-  const bytes = createHash("sha256").update(text).digest().subarray(0, 16);
-  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x80;
-  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  const hex = bytes.toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
-}
 
 type ChildRecord = Extract<StepRecord, { type: "child" }>;
 type ChildError = { code: "app_not_found" | "workflow_not_found" | "run_exists"; message: string };
@@ -40,7 +31,7 @@ export async function startChild(
     tx,
     appNo,
     {
-      id: record.runId ?? uuidOf(`${run.id}:${run.attempt}:${record.id}`),
+      id: record.runId ?? derivedId(`${run.id}:${run.attempt}:${record.id}`),
       workflow: record.workflow,
       input: bytesOf(record.input),
       source: { kind: "run", runId: run.id, stepId: record.id },

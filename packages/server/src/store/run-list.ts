@@ -32,9 +32,12 @@ function conditions(filter: RunFilter): { looks: string; shows: string; params: 
   if (since !== undefined) show("created_at >= :since", "since", since);
   if (until !== undefined) show("created_at < :until", "until", until);
   if (text !== undefined) {
-    const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, "\\$&")}%`;
+    const pattern = (part: string): string => `%${part.replace(/[\\%_]/g, "\\$&")}%`;
     const columns = ["id", "workflow", "source", "coalesce(error, '')"];
-    show(`(${columns.map((column) => `lower(${column}) LIKE :text ESCAPE '\\'`).join(" OR ")})`, "text", pattern);
+    // Not every database knows the lower case of every letter: what is written as asked for is found in any case.
+    const found = columns.map((column) => `lower(${column}) LIKE :lower ESCAPE '\\' OR ${column} LIKE :text ESCAPE '\\'`);
+    params.lower = pattern(text.toLowerCase());
+    show(`(${found.join(" OR ")})`, "text", pattern(text));
   }
   // The planner must see that an open run is meant to take the index of those.
   const looks = status === undefined ? "" : `AND status = :status${status === "completed" ? "" : " AND status <> 'completed'"}`;

@@ -15,7 +15,7 @@ const workflows: Record<string, Workflow> = {
   sleepy: async (_, step) => step.sleep("nap", 3_600_000),
   fail: async (_, step) => {
     await step.run("first", () => "kept");
-    throw new StepFailed({ code: "user", name: "CardDeclinedError", message: "Card declined" });
+    throw new StepFailed({ code: "user", name: "CardDeclinedError", message: "Card declined: ÄRGER" });
   },
 };
 
@@ -141,6 +141,7 @@ export function runsSuite(kind: Engine): void {
       expect(await listed({ since: createdAt })).toEqual([open, failed]);
       expect(await listed({ until: createdAt })).toEqual([first]);
       expect(await listed({ text: "cardDECLINED" })).toEqual([failed]);
+      expect(await listed({ text: "ÄRGER" })).toEqual([failed]);
       expect(await listed({ text: first.slice(-12) })).toEqual([first]);
       expect(await listed({ text: "%" })).toEqual([]);
       const page = await j.call("ListRuns", at(), undefined, { query: { limit: 2 } });
