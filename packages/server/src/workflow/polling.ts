@@ -3,6 +3,7 @@
  * heartbeat to heartbeat; what a worker that vanished was given is handed out again when it ends. A task of a workflow that this worker
  * does not have goes back for another one.
  */
+import { createHash } from "node:crypto";
 import { Fault } from "@millrace/contract";
 import { type Announcement, protocolVersion, speaks, type Task } from "@millrace/contract/wire";
 import type { Clock } from "../clock.ts";
@@ -44,16 +45,18 @@ export function createPolling({ store, clock, executions }: { store: Store; cloc
     // What can't be given back comes back when its lease ends.
     release: (queueNo, messages) => void release(queueNo, messages, 0).catch(() => {}),
   });
-  /** What the workers of an app said last, and until when that is not written down again. */
-  const announced = new Map<number, { text: string; until: number }>();
+  /** What workers said of late, and until when that is not written down again. */
+  const announced = new Map<string, number>();
 
   const announce = async (appNo: number, announcement: Announcement): Promise<void> => {
-    const text = JSON.stringify(announcement);
-    const known = announced.get(appNo);
-    if (known?.text === text && clock.now() < known.until) return;
+    // Each build for itself: where workers of two take turns, neither wakes what is blocked with every poll.
+    const said = `${appNo} ${createHash("sha256").update(JSON.stringify(announcement)).digest("base64")}`;
+    const now = clock.now();
+    if (now < (announced.get(said) ?? 0)) return;
     const stored = await store.run("announce", appNo, announcementOf(announcement, false));
     if (stored === null) throw new Fault("app_not_found", "the app was deleted");
-    announced.set(appNo, { text, until: clock.now() + ANNOUNCED_MS });
+    for (const [earlier, until] of announced) if (until <= now) announced.delete(earlier);
+    announced.set(said, now + ANNOUNCED_MS);
     if (stored.otherBuild) await wakeBlocked(store, appNo);
   };
 

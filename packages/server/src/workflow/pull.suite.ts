@@ -123,6 +123,16 @@ export function pullSuite(kind: Engine): void {
       expect(await w.run(row, id)).toMatchObject({ status: "completed" });
     });
 
+    it("W8, WF-11: workers of two builds that take turns wake a blocked run every ten seconds, not with every poll", async () => {
+      const { row, id, task } = await byHand();
+      await poll(row, { buildId: "b2" });
+      await end(task.token, { status: "blocked", reason: { code: "nondeterminism", message: "the journal has a (run)" } });
+      for (let turn = 0; turn < 4; turn++) expect(await poll(row, { buildId: turn % 2 === 0 ? "b1" : "b2" })).toEqual([]);
+      w.world.clock.advance(10_000);
+      const [again] = await poll(row, { buildId: "b1", waitMs: 1_000 });
+      expect(again).toMatchObject({ run: { id } });
+    });
+
     it("W6: a record that is told twice changes nothing, and a finished step never changes", async () => {
       const { row, id, task } = await byHand();
       const sleep: StepRecord = { type: "sleep", id: "nap", status: "pending", forMs: 60_000 };
