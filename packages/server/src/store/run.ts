@@ -4,7 +4,6 @@
  */
 import { type ErrorCode, Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
-import { inList } from "./in-list.ts";
 import { once } from "./once.ts";
 import { remembered } from "./remembered.ts";
 import { RUN, type RunRow, type RunSource, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
