@@ -46,6 +46,22 @@ describe("millrace queues", { timeout: 120_000 }, () => {
     expect(stdout).not.toContain("\u001b");
   });
 
+  it("A17, W16: bounds what a project may send a day, and says so when it is over", async () => {
+    const name = "limited";
+    await ask(server, "POST", "/v1/organizations/dev/projects", { name });
+    expect(await json(["projects", "update", "--project", name, "--max-messages-per-day", "1"])).toMatchObject({ maxMessagesPerDay: 1 });
+    expect((await millrace(["queues", "create", "orders", "--project", name])).code).toBe(0);
+    expect((await millrace(["messages", "send", "orders", "one", "--project", name])).code).toBe(0);
+    const refused = await millrace(["messages", "send", "orders", "two", "--project", name]);
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toMatch(/quota of messages is used up until midnight UTC/);
+    expect((await millrace(["projects", "list"])).stdout).toMatch(/^limited\t[0-9a-f-]{36}\t1 of 1 messages today$/m);
+    expect((await millrace(["projects", "get", "--project", name])).stdout).toMatch(/^quota\t1 of 1 messages today$/m);
+    expect(await json(["projects", "update", "--project", name, "--no-max-messages-per-day"])).toMatchObject({ maxMessagesPerDay: null });
+    expect((await millrace(["projects", "update"])).code).toBe(2);
+    expect((await millrace(["messages", "send", "orders", "three", "--project", name])).code).toBe(0);
+  });
+
   it("A17, Q16: pauses and resumes a queue, and shows its stats", async () => {
     await millrace(["queues", "create", "pausing"]);
     await millrace(["messages", "send", "pausing", "one"]);

@@ -8,6 +8,7 @@ import { deploymentCommands } from "./commands/deployments.ts";
 import { keyCommands } from "./commands/keys.ts";
 import { listenCommand } from "./commands/listen.ts";
 import { messageCommands } from "./commands/messages.ts";
+import { projectCommands } from "./commands/projects.ts";
 import { queueCommands } from "./commands/queues.ts";
 import { runCommands } from "./commands/runs.ts";
 import { scheduleCommands } from "./commands/schedules.ts";
@@ -81,6 +82,7 @@ export async function createProgram(argv: readonly string[] = []): Promise<Comma
   appCommands(workflows);
   runCommands(workflows);
   listenCommand(program);
+  projectCommands(program);
   keyCommands(program);
   auditCommand(program);
   backupCommand(program);

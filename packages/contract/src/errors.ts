@@ -48,6 +48,7 @@ export const errorStatus = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   backlog_full: 429,
+  quota_exceeded: 429,
   overloaded: 503,
   unavailable: 503,
   internal: 500,

@@ -83,6 +83,14 @@ export const operations = {
     answer: s.page("projects", s.project),
   }),
   GetProject: operation({ summary: "Show a project.", permission: "projects.get", errors: atProject, params: project, answer: s.project }),
+  UpdateProject: operation({
+    summary: "Change a project's quota: how many messages its clients may send a day (UTC); `null`: any number.",
+    permission: "projects.update",
+    errors: atProject,
+    params: project,
+    body: s.updateProject,
+    answer: s.project,
+  }),
   DeleteProject: operation({
     summary: "Delete a project that holds no queues.",
     permission: "projects.delete",
@@ -180,7 +188,7 @@ export const operations = {
     permission: "queues.messages.send",
     idempotent: true,
     bodyLimit: 16 * MiB,
-    errors: [...atQueue, "backlog_full"],
+    errors: [...atQueue, "backlog_full", "quota_exceeded"],
     params: queue,
     body: s.sendMessages,
     answer: s.sentMessages,

@@ -19,6 +19,7 @@ export const routes = {
   CreateProject: { method: "POST", path: "/v1/organizations/{organizationId}/projects" },
   ListProjects: { method: "GET", path: "/v1/organizations/{organizationId}/projects" },
   GetProject: { method: "GET", path: project },
+  UpdateProject: { method: "PATCH", path: project },
   DeleteProject: { method: "DELETE", path: project },
   CreateKey: { method: "POST", path: `${project}/keys` },
   ListKeys: { method: "GET", path: `${project}/keys` },

@@ -283,7 +283,17 @@ export const auditedCall = z.object({
   code: z.string().nullable(),
   requestId: z.string(),
 });
-export const project = z.object({ id: z.string(), organizationId: z.string(), name: z.string(), createdAt: time });
+export const project = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  name: z.string(),
+  /** How many messages its clients may send a day, from midnight to midnight UTC; `null`: any number. */
+  maxMessagesPerDay: z.int().nullable(),
+  /** Of these, how many they sent today; `null` where they are not counted. */
+  messagesToday: z.int().nullable(),
+  createdAt: time,
+});
+export const updateProject = z.strictObject({ maxMessagesPerDay: z.int().min(0).max(1_000_000_000_000).nullable() });
 export const createKey = z.strictObject({
   name: z.string().min(1).max(128).refine(withoutNul, "without U+0000"),
   /** What calls through the Gigadrive door mean where they name no environment. */

@@ -21,7 +21,7 @@ export const publicationOperations = {
     permission: "notifications.messages.publish",
     idempotent: true,
     bodyLimit: 2 * MiB,
-    errors: atTopic,
+    errors: [...atTopic, "quota_exceeded"],
     params: topic,
     body: b.publish,
     answer: b.published,

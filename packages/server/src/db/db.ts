@@ -70,7 +70,7 @@ export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea"
 export type Statement = { params: Params } & (
   | { kind: "select"; select: string }
   | { kind: "insert"; into: string; values: string; conflict?: string; answer?: Readonly<Record<string, string>> }
-  | { kind: "write"; table?: "dedup" | "notification" | "delivery" | "run"; head: string; where: string; returning: string }
+  | { kind: "write"; table?: "dedup" | "notification" | "delivery" | "run" | "quota"; head: string; where: string; returning: string }
   | { kind: "take"; pick: string; carry: readonly string[]; set: string; also?: string }
   | { kind: "text"; text: string }
 );

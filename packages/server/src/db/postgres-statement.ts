@@ -73,7 +73,12 @@ function textOf(statement: Statement, rows: string, columns: readonly (readonly 
     }
     case "write": {
       const join = statement.head.startsWith("DELETE") ? "USING" : "FROM";
-      const key = statement.table === undefined ? "message.seq" : statement.table === "dedup" ? null : `${statement.table}.no`;
+      const key =
+        statement.table === undefined
+          ? "message.seq"
+          : statement.table === "dedup" || statement.table === "quota"
+            ? null
+            : `${statement.table}.no`;
       const at = columns.findIndex(([name]) => key?.endsWith(`.${name}`));
       const keyed = key === null ? "" : `AND ${key} = ANY($${at + 1}::bigint[])`;
       return `${statement.head} ${join} ${rows} WHERE ${statement.where} ${keyed} RETURNING ${statement.returning}`;

@@ -3,6 +3,7 @@ import type { Answer, Operations } from "@millrace/contract";
 import type { Access } from "../identity/access.ts";
 import type { OrganizationRow, ProjectRow } from "../identity/caller.ts";
 import type { KeyRow, Page, Tenancy } from "../identity/tenancy.ts";
+import type { Quota } from "../store/quota.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 import type { Handlers } from "./handler.ts";
 
@@ -15,10 +16,12 @@ type Project = Answer<Operations["GetProject"]>;
 type Key = Answer<Operations["GetKey"]>;
 
 const showOrganization = ({ id, name, createdAt }: OrganizationRow): Organization => ({ id, name, createdAt: time(createdAt) });
-const showProject = ({ id, name, createdAt, organization }: ProjectRow): Project => ({
+const showProject = ({ id, name, createdAt, organization }: ProjectRow, quota: Quota | undefined): Project => ({
   id,
   organizationId: organization.id,
   name,
+  maxMessagesPerDay: quota?.maxPerDay ?? null,
+  messagesToday: quota?.sentToday ?? null,
   createdAt: time(createdAt),
 });
 const showKey = ({ id, name, environment, statements, expiresAt, lastUsedAt, createdAt }: KeyRow, secret: string | null = null): Key => ({
@@ -51,6 +54,7 @@ type IdentityOperation =
   | "CreateProject"
   | "ListProjects"
   | "GetProject"
+  | "UpdateProject"
   | "DeleteProject"
   | "CreateKey"
   | "ListKeys"
@@ -59,6 +63,8 @@ type IdentityOperation =
 
 /** The handlers of identity. */
 export function identityHandlers({ access, tenancy }: { access: Access; tenancy: Tenancy }): Pick<Handlers, IdentityOperation> {
+  const shown = async (project: ProjectRow): Promise<Project> => showProject(project, (await tenancy.quotas([project])).get(project.no));
+
   return {
     async CreateOrganization(call, { body }) {
       return showOrganization(await tenancy.createOrganization(call.caller, call.idempotency, body.name));
@@ -76,17 +82,23 @@ export function identityHandlers({ access, tenancy }: { access: Access; tenancy:
     },
     async CreateProject(call, { params, body }) {
       const organization = await access.organization(call.caller, params, null);
-      return showProject(await tenancy.createProject(call.caller, call.idempotency, organization, body.name));
+      return shown(await tenancy.createProject(call.caller, call.idempotency, organization, body.name));
     },
     async ListProjects(call, { params, query }) {
       const organization = await access.organization(call.caller, params, null);
       const { rows, nextCursor } = await page(`projects of ${organization.no}`, query, (each) =>
         tenancy.listProjects(call.caller, organization, each),
       );
-      return { projects: rows.map(showProject), nextCursor };
+      const quotas = await tenancy.quotas(rows);
+      return { projects: rows.map((row) => showProject(row, quotas.get(row.no))), nextCursor };
     },
     async GetProject(call, { params }) {
-      return showProject(await access.project(call.caller, params, "projects.get"));
+      return shown(await access.project(call.caller, params, "projects.get"));
+    },
+    async UpdateProject(call, { params, body }) {
+      const project = await access.project(call.caller, params, "projects.update");
+      await tenancy.setQuota(project, body.maxMessagesPerDay);
+      return shown(project);
     },
     async DeleteProject(call, { params }) {
       await tenancy.deleteProject(await access.project(call.caller, params, "projects.delete"));

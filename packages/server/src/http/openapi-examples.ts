@@ -10,7 +10,14 @@ const messageId = "01999f50-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
 const receipt = "AZmfUBorfD2OT1prfI2eDw";
 
 const organization = { id: "01999f3a-0000-7000-8000-000000000001", name: "acme", createdAt: at };
-const project = { id: "01999f3a-0000-7000-8000-000000000002", organizationId: organization.id, name: "shop", createdAt: at };
+const project = {
+  id: "01999f3a-0000-7000-8000-000000000002",
+  organizationId: organization.id,
+  name: "shop",
+  maxMessagesPerDay: 100_000,
+  messagesToday: 1_042,
+  createdAt: at,
+};
 const statements = [{ allow: ["queues.messages.*"], on: ["acme/shop/queues/orders"] }];
 const key = {
   id: "01999f3a-0000-7000-8000-000000000003",
@@ -86,6 +93,7 @@ const results = { results: [{ receipt, ok: true }] };
 export const bodyExamples: Partial<Record<OperationName, unknown>> = {
   CreateOrganization: { name: "acme" },
   CreateProject: { name: "shop" },
+  UpdateProject: { maxMessagesPerDay: 100_000 },
   CreateKey: { name: "worker", statements },
   CreateQueue: { name: "orders", visibilityTimeoutSeconds: 60 },
   UpdateQueue: { visibilityTimeoutSeconds: 120, paused: false },
@@ -110,6 +118,7 @@ export const answerExamples: Partial<Record<OperationName, unknown>> = {
   CreateProject: project,
   ListProjects: { projects: [project], nextCursor: null },
   GetProject: project,
+  UpdateProject: project,
   ListAudit: {
     calls: [
       {

@@ -3,6 +3,7 @@
  * the answer of the call that made it, and is never stored.
  */
 import { Fault } from "@millrace/contract";
+import type { Quota } from "../store/quota.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
 import type { Authenticator } from "./authenticate.ts";
@@ -100,6 +101,15 @@ export function createTenancy(deps: {
         (each) => store.run("listProjects", { ...each, organizationNo: organization.no }),
         (row) => authorize(caller, null, `${organization.name}/${row.name}`) === "allowed",
       ),
+
+    /** The quotas of those of the projects that have one, by project. */
+    async quotas(projects: readonly ProjectRow[]): Promise<Map<number, Quota>> {
+      const nos = projects.map(({ no }) => no);
+      return new Map((await store.run("quotasOf", nos)).map(({ projectNo, ...quota }) => [projectNo, quota]));
+    },
+
+    /** Gives the project a quota of messages a day, or takes it away. In force for every send that begins after. */
+    setQuota: (project: ProjectRow, maxPerDay: number | null): Promise<void> => store.run("setQuota", project.no, maxPerDay),
 
     /** Deletes the project with its keys, which stop working at once. Throws `not_empty`. */
     async deleteProject(project: ProjectRow): Promise<void> {

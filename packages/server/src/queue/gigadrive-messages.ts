@@ -3,7 +3,7 @@
  * A send is a hot path here too: one check and one row per message in somebody's batch.
  */
 import { createHash } from "node:crypto";
-import { type Answer, Fault, type Operations } from "@millrace/contract";
+import { type Answer, type ErrorCode, Fault, type Operations } from "@millrace/contract";
 import { backoffMs, gigadriveBackoff } from "@millrace/contract/wire";
 import type { Clock } from "../clock.ts";
 import type { MessageState } from "../store/message.ts";
@@ -80,6 +80,9 @@ const refusedOf = ({ code, message }: Pick<Fault, "code" | "message">): Sent => 
   retryable: retryable(code),
 });
 
+/** Whether a message was refused for want of room alone: that is its own result, and no fault of the request. */
+const isFull = (code: ErrorCode): code is "backlog_full" | "quota_exceeded" => code === "backlog_full" || code === "quota_exceeded";
+
 /** Makes the message verbs of the door. `maxMessageBytes` is the server's bound on a message (Q5). */
 export function createGigadriveMessages(deps: {
   store: Store;
@@ -107,7 +110,7 @@ export function createGigadriveMessages(deps: {
       const { messageId, deduplicated, deliverAt } = messages.accepted(queue, result);
       return { messageId, deduplicated, deliverAt: isoTime(deliverAt) };
     } catch (error) {
-      if (error instanceof Fault && error.code === "backlog_full") return refusedOf(error);
+      if (error instanceof Fault && isFull(error.code)) return refusedOf(error);
       throw error;
     }
   };
@@ -116,8 +119,9 @@ export function createGigadriveMessages(deps: {
     try {
       return (await store.once(key, "sendEach", rows)).result;
     } catch (error) {
-      if (error instanceof Fault && error.code === "backlog_full") return rows.map(() => ({ refused: "backlog_full" as const }));
-      throw error;
+      if (!(error instanceof Fault) || !isFull(error.code)) throw error;
+      const { code: refused } = error;
+      return rows.map(() => ({ refused }));
     }
   };
 

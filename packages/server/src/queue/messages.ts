@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { type Answer, Fault, type Input, type Operations } from "@millrace/contract";
 import type { Clock } from "../clock.ts";
 import type { MessageState } from "../store/message.ts";
+import { quotaExceeded } from "../store/quota-rules.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimedMessage, IdempotencyKey, MessageMeta, QueueRow, SendResult, SendRow, SettleRow } from "../store/types.ts";
 import type { Directory } from "./directory.ts";
@@ -117,6 +118,7 @@ export function createMessages(deps: {
     if (!("refused" in result)) return result;
     if (result.refused === "backlog_full")
       throw new Fault("backlog_full", `The queue ${queue.name} is full.`, { retryAfterSeconds: FULL_RETRY_SECONDS });
+    if (result.refused === "quota_exceeded") throw quotaExceeded(clock.now());
     directory.changed(queue.no);
     throw missing();
   };
@@ -140,6 +142,8 @@ export function createMessages(deps: {
     accepted,
     async send(queue, given, traceparent, key) {
       const rows = given.map((message, index) => sendRow(queue, message, index, traceparent, bounds));
+      const [first] = rows;
+      if (first !== undefined) first.together = rows.length - 1;
       // With a backlog limit the rows could be stored in part: only the cold verb takes all or none.
       const apart = key !== null || (rows.length > 1 && queue.settings.maxBytes !== null);
       const results = apart ? (await store.once(key, "sendMessages", rows)).result : await store.send(rows);

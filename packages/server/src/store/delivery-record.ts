@@ -5,7 +5,7 @@
 import { Fault } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { type DeliveryError, deliveryBody } from "./delivery.ts";
-import { messageVerbs } from "./message.ts";
+import { sendOwn } from "./message.ts";
 import { messageId, readMessageId } from "./message-id.ts";
 
 /** For so long records and notifications are kept after their end. */
@@ -151,7 +151,7 @@ async function redeliver(tx: Tx, projectNo: number, id: string): Promise<Deliver
   }
   const body = deliveryBody(no, Number(row.notification_no), Number(row.created_at));
   const groupKey = row.message_group as string | null;
-  const [sent] = await messageVerbs.sendEach(tx, [
+  const [sent] = await sendOwn(tx, [
     { queueNo: Number(row.queue_no), body, attributes: null, meta: null, groupKey, dedupId: null, delayMs: null },
   ]);
   const seq = sent !== undefined && "seq" in sent ? sent.seq : null;

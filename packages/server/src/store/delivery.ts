@@ -50,7 +50,7 @@ export interface DeliverySettled {
 }
 
 const OUTCOMES = { delivered: "ack", retry: "retry", failed: "ack" } as const;
-const whyNot = { queue_not_found: "missing", backlog_full: "full" } as const;
+const whyNot = { queue_not_found: "missing", backlog_full: "full", quota_exceeded: "full" } as const;
 /** What a send came to, in the words of a record. */
 const fate = (result: StoredResult | undefined): "stored" | "missing" | "full" =>
   result === undefined ? "missing" : "refused" in result ? whyNot[result.refused] : "stored";

@@ -4,7 +4,8 @@ import { claim, type Late, type StoredClaim } from "./claim.ts";
 import { holdFences } from "./fence.ts";
 import { lockQueues } from "./group.ts";
 import { readQueues } from "./queue-memory.ts";
-import { queuesToLock as locksOfSend, type StoredResult, type StoredSend, send } from "./send.ts";
+import { holdQuotas } from "./quota.ts";
+import { queuesToLock as locksOfSend, quotasOfSend, type StoredResult, type StoredSend, send } from "./send.ts";
 import { type HotSettle, queuesToLock as locksOfSettle, settle } from "./settle.ts";
 import { type Tally, writeTally } from "./tally.ts";
 import type { ClaimAsk, SettleResult } from "./types.ts";
@@ -28,8 +29,14 @@ export const drawReceipt =
   () =>
     2 * Math.floor(random() * 2 ** 48) + 2;
 
-/** Runs a batch. `random` answers numbers from 0 to 1. */
-export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Promise<HotAnswer> {
+/** Runs a batch of clients. `random` answers numbers from 0 to 1. */
+export const runHot = (tx: Tx, batch: HotBatch, random: () => number): Promise<HotAnswer> => runBatch(tx, batch, random, true);
+
+/** Settles and sends for the server itself, which goes by no quota: in the caller's transaction, after its other locks. */
+export const runOwn = (tx: Tx, { settles, sends }: Pick<HotBatch, "settles" | "sends">): Promise<HotAnswer> =>
+  runBatch(tx, { settles, claims: [], sends }, () => 0, false);
+
+async function runBatch(tx: Tx, batch: HotBatch, random: () => number, ofClients: boolean): Promise<HotAnswer> {
   const { settles, claims, sends } = batch;
   const nos = new Set<number>();
   for (const row of settles) nos.add(row.queueNo);
@@ -43,6 +50,7 @@ export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Pro
   );
   // Who fails first is told; this one is asked for below.
   fenced.catch(() => {});
+  const quotas = ofClients ? await holdQuotas(tx, quotasOfSend(sends, queues)) : undefined;
   await lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
   const answer: HotAnswer = { settles: [], claims: [], sends: [], late: [] };
   if (settles.length > 0) answer.settles = await settle(tx, settles, queues, tally);
@@ -52,7 +60,7 @@ export async function runHot(tx: Tx, batch: HotBatch, random: () => number): Pro
     answer.late = claimed.late;
   }
   await fenced;
-  if (sends.length > 0) answer.sends = await send(tx, sends, queues, tally);
+  if (sends.length > 0) answer.sends = await send(tx, sends, queues, tally, quotas);
   writeTally(tx, tally);
   return answer;
 }

@@ -186,6 +186,7 @@ export const identityVerbs = {
     const keys = await tx.query("DELETE FROM api_key WHERE project_no = :no RETURNING id", { no });
     await tx.query("DELETE FROM deployment WHERE project_no = :no", { no });
     await tx.query("DELETE FROM environment WHERE project_no = :no", { no });
+    await tx.query("DELETE FROM quota WHERE project_no = :no", { no });
     await tx.query("DELETE FROM project WHERE no = :no", { no });
     return keys.map((row) => String(row.id));
   },

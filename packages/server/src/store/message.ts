@@ -1,17 +1,19 @@
 /**
  * Cold verbs: single messages and the contents of a queue. Nothing here hands out a message; what is removed lets its group go on.
  */
-import { Fault } from "@millrace/contract";
+import { Fault, type FaultDetails } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { lockQueues } from "./group.ts";
 import { messageId, readMessageId } from "./message-id.ts";
 import { readQueues } from "./queue-memory.ts";
+import { holdQuotas } from "./quota.ts";
+import { quotaExceeded } from "./quota-rules.ts";
 import { sendResult, storedSend } from "./rows.ts";
-import { queuesToLock, send } from "./send.ts";
+import { queuesToLock, quotasOfSend, send } from "./send.ts";
 import { keepingIn, type MessageState, STATE, type Stated, statesFrom, withLimits } from "./state.ts";
 import { type Deleted, remove, sweepVerbs } from "./sweep.ts";
 import { type Tally, writeTally } from "./tally.ts";
-import type { MessageMeta, SendResult, SendRow } from "./types.ts";
+import type { MessageMeta, SendRefusal, SendResult, SendRow } from "./types.ts";
 
 export type { MessageState } from "./state.ts";
 
@@ -251,40 +253,47 @@ async function stats(tx: Tx, queueNo: number): Promise<QueueStats> {
   };
 }
 
-/** Sends all rows or none, in the caller's transaction: for sends under an idempotency key. Throws `queue_not_found` or `backlog_full`. */
-async function sendMessages(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
+/** Sends in the caller's transaction; a client's sends go by its project's quota. */
+async function sendRows(tx: Tx, rows: readonly SendRow[], ofClient: boolean): Promise<SendResult[]> {
   const queues = await readQueues(
     tx,
     rows.map((row) => row.queueNo),
   );
   const stored = rows.map(storedSend);
+  const quotas = ofClient ? await holdQuotas(tx, quotasOfSend(stored, queues)) : undefined;
   await lockQueues(tx, queuesToLock(stored, queues));
   const tally: Tally = new Map();
-  const results = await send(tx, stored, queues, tally);
-  results.forEach((result, index) => {
-    if (!("refused" in result)) return;
-    const message = result.refused === "backlog_full" ? "The queue is full." : "There is no such queue.";
-    throw new Fault(result.refused, message, { path: `messages.${index}`, index });
-  });
+  const results = await send(tx, stored, queues, tally, quotas);
   writeTally(tx, tally);
   return results.map(sendResult);
 }
 
-/** Sends what can be sent, in the caller's transaction, and answers each row; when nothing could be stored it throws the first refusal. */
-async function sendEach(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
-  const queues = await readQueues(
-    tx,
-    rows.map((row) => row.queueNo),
-  );
-  const stored = rows.map(storedSend);
-  await lockQueues(tx, queuesToLock(stored, queues));
-  const tally: Tally = new Map();
-  const results = (await send(tx, stored, queues, tally)).map(sendResult);
-  const refused = results.flatMap((result) => ("refused" in result ? [result.refused] : []));
-  if (refused[0] !== undefined && refused.length === results.length) throw new Fault(refused[0], "Nothing could be stored.");
-  writeTally(tx, tally);
+const refusal = (tx: Tx, refused: SendRefusal, message: string, details?: FaultDetails): Fault =>
+  refused === "quota_exceeded" ? quotaExceeded(tx.now, details) : new Fault(refused, message, details);
+
+/** Sends all rows or none: a client's send under an idempotency key. Throws `queue_not_found`, `backlog_full` or `quota_exceeded`. */
+async function sendMessages(tx: Tx, rows: SendRow[]): Promise<SendResult[]> {
+  const results = await sendRows(tx, rows, true);
+  results.forEach((result, index) => {
+    if (!("refused" in result)) return;
+    const message = result.refused === "backlog_full" ? "The queue is full." : "There is no such queue.";
+    throw refusal(tx, result.refused, message, { path: `messages.${index}`, index });
+  });
   return results;
 }
+
+async function sendSome(tx: Tx, rows: readonly SendRow[], ofClient: boolean): Promise<SendResult[]> {
+  const results = await sendRows(tx, rows, ofClient);
+  const refused = results.flatMap((result) => ("refused" in result ? [result.refused] : []));
+  if (refused[0] !== undefined && refused.length === results.length) throw refusal(tx, refused[0], "Nothing could be stored.");
+  return results;
+}
+
+/** Sends what can be sent for a client, and answers each row; when nothing could be stored it throws the first refusal. */
+const sendEach = (tx: Tx, rows: SendRow[]): Promise<SendResult[]> => sendSome(tx, rows, true);
+
+/** As `sendEach` for the server itself, in the transaction of what it is sent for: it goes by no quota. */
+export const sendOwn = (tx: Tx, rows: readonly SendRow[]): Promise<SendResult[]> => sendSome(tx, rows, false);
 
 /** Up to `limit` messages of a queue by number, of one state or of all, after the first `offset`; bodies cut to `bodyBytes`. */
 async function listMessages(

@@ -10,6 +10,7 @@ import { topics } from "./migrations/004-topics.ts";
 import { workflows } from "./migrations/005-workflows.ts";
 import { cluster } from "./migrations/006-cluster.ts";
 import { audit } from "./migrations/007-audit.ts";
+import { quotas } from "./migrations/008-quotas.ts";
 
 export interface Migration {
   version: number;
@@ -18,7 +19,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit, quotas];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

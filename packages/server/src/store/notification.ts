@@ -8,6 +8,8 @@ import type { NotificationAttribute } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
 import { lockQueues } from "./group.ts";
 import { messageId, readMessageId } from "./message-id.ts";
+import { countSent, holdQuotas } from "./quota.ts";
+import { createAdmission, quotaExceeded } from "./quota-rules.ts";
 
 /** For how long a FIFO topic remembers a deduplication id (T3). */
 const DEDUPLICATION_MS = 300_000;
@@ -29,7 +31,7 @@ export interface Publication {
 /** What became of a publication; `version` and `members` are the topic's at that instant. A repeat answers the first id. */
 export type Accepted =
   | { no: number; messageId: string; acceptedAt: number; deduplicated: boolean; version: number; members: number }
-  | { refused: "topic_not_found" };
+  | { refused: "topic_not_found" | "quota_exceeded" };
 
 /** A notification as its fan-out and its deliveries need it. `walked`: the last subscription that was decided on. */
 export interface Notification {
@@ -90,30 +92,39 @@ interface TopicNow {
   version: number;
   members: number;
   fifo: number;
+  quota_of: number | null;
 }
 
-/** Stores publications; answers each in order. Only a topic that is no more refuses one. */
+/** Stores publications; answers each in order. What refuses one is a topic that is no more, or its project's quota. */
 async function publishNotifications(tx: Tx, rows: readonly Publication[]): Promise<Accepted[]> {
   const nos = [...new Set(rows.map((row) => row.topicNo))].sort((a, b) => a - b).map((no) => [no]);
   // A change of members waits for this transaction: whoever sees its version sees what was published before it.
   await tx.each("lock.topics", nos);
   const topics = new Map((await tx.each<TopicNow>("topic.read", nos)).map((topic) => [topic.no, topic]));
+  const quotas = await holdQuotas(
+    tx,
+    [...topics.values()].map((topic) => topic.quota_of),
+  );
   await lockQueues(
     tx,
     [...topics.values()].filter(({ fifo }) => fifo === 1).map(({ no }) => no),
   );
   const numbers = await tx.sequence(rows.length);
-  const first = await firstOf(tx, rows, numbers, topics);
+  const over = await beyondQuota(tx, rows, topics, quotas);
+  const first = await firstOf(tx, rows, numbers, topics, over);
+  const counted: (number | null)[] = [];
   const inserts: (string | number | null | Uint8Array)[][] = [];
   const accepted = rows.map((row, i): Accepted => {
     const topic = topics.get(row.topicNo);
     if (topic === undefined) return { refused: "topic_not_found" };
+    if (over.has(i)) return { refused: "quota_exceeded" };
     const no = numbers[i] as number;
     const { version, members } = topic;
     const known = first.get(i);
     if (known !== undefined) {
       return { no: known.no, messageId: messageId(known.at, known.no), acceptedAt: known.at, deduplicated: true, version, members };
     }
+    counted.push(topic.quota_of);
     const [state, completed] = members === 0 ? ["complete", tx.now] : ["accepted", null];
     const attributes = row.attributes === null ? null : JSON.stringify(row.attributes);
     inserts.push([
@@ -123,7 +134,42 @@ async function publishNotifications(tx: Tx, rows: readonly Publication[]): Promi
     return { no, messageId: messageId(tx.now, no), acceptedAt: tx.now, deduplicated: false, version, members };
   });
   tx.post("notification.insert", inserts);
+  countSent(tx, counted);
   return accepted;
+}
+
+/** As `publishNotifications` for one request: when nothing could be stored it throws the first refusal, so that nothing is remembered of it. */
+async function publishTogether(tx: Tx, rows: readonly Publication[]): Promise<Accepted[]> {
+  const accepted = await publishNotifications(tx, rows);
+  const [first] = accepted;
+  if (first === undefined || !("refused" in first) || accepted.some((each) => !("refused" in each))) return accepted;
+  throw first.refused === "quota_exceeded" ? quotaExceeded(tx.now) : new Fault(first.refused, "there is no such topic");
+}
+
+/** The publications that go beyond what is left of their projects' quotas. A repeat stores nothing, so it needs no room. */
+async function beyondQuota(
+  tx: Tx,
+  rows: readonly Publication[],
+  topics: ReadonlyMap<number, TopicNow>,
+  quotas: ReadonlyMap<number, number>,
+): Promise<Set<number>> {
+  const over = new Set<number>();
+  if (quotas.size === 0) return over;
+  const projectOf = (i: number): number | null => topics.get((rows[i] as Publication).topicNo)?.quota_of ?? null;
+  const asked = rows.flatMap(({ topicNo, dedupId }, i) => (dedupId === null || projectOf(i) === null ? [] : [[topicNo, dedupId]]));
+  const remembered = await tx.each<First & { until: number }>("send.first", asked);
+  const stored = new Set(remembered.filter(({ until }) => until > tx.now).map((row) => `${row.queue_no} ${row.key}`));
+  const admission = createAdmission(quotas, { projectOf, together: () => 0, fresh: () => 1 });
+  rows.forEach(({ topicNo, dedupId }, i) => {
+    const key = dedupId === null ? null : `${topicNo} ${dedupId}`;
+    if (key !== null && stored.has(key)) return;
+    if (!admission.admits(i)) over.add(i);
+    else {
+      admission.takes(i);
+      if (key !== null) stored.add(key);
+    }
+  });
+  return over;
 }
 
 interface First {
@@ -139,12 +185,13 @@ async function firstOf(
   rows: readonly Publication[],
   numbers: readonly number[],
   topics: ReadonlyMap<number, TopicNow>,
+  over: ReadonlySet<number>,
 ): Promise<Map<number, { no: number; at: number }>> {
   const owner = new Map<string, number>();
   const claims: [number, string, number, number, number][] = [];
   const repeats: [number, string][] = [];
   rows.forEach(({ topicNo, dedupId }, i) => {
-    if (dedupId === null || !topics.has(topicNo)) return;
+    if (dedupId === null || !topics.has(topicNo) || over.has(i)) return;
     const key = `${topicNo} ${dedupId}`;
     if (owner.has(key)) repeats.push([i, key]);
     else {
@@ -227,4 +274,11 @@ async function findNotification(tx: Tx, projectNo: number, id: string): Promise<
 }
 
 /** Every cold verb of notifications. */
-export const notificationVerbs = { publishNotifications, openNotifications, readNotifications, fanOutState, findNotification };
+export const notificationVerbs = {
+  publishNotifications,
+  publishTogether,
+  openNotifications,
+  readNotifications,
+  fanOutState,
+  findNotification,
+};

@@ -5,7 +5,7 @@
 import type { StoredMessage } from "./claim.ts";
 import type { HotAnswer, HotBatch } from "./hot.ts";
 import type { HotSettle } from "./settle.ts";
-import type { SettleResult } from "./types.ts";
+import type { SendRefusal, SettleResult } from "./types.ts";
 
 export interface Packed {
   numbers: Float64Array;
@@ -15,6 +15,7 @@ export interface Packed {
 
 const OUTCOMES: HotSettle["outcome"][] = ["ack", "retry", "release", "dead", "extend", "expire"];
 const RESULTS: SettleResult["result"][] = ["acked", "retrying", "released", "extended", "dead", "dropped", "expired", "stale", "gone"];
+const REFUSALS: SendRefusal[] = ["queue_not_found", "backlog_full", "quota_exceeded"];
 /** Stands for an absent number. */
 const NONE = -1;
 
@@ -79,7 +80,7 @@ export function packBatch({ settles, claims, sends }: HotBatch): Packed {
   }
   for (const ask of claims) n.push(ask.queueNo, ask.batchSize, ask.batches, ask.leaseMs ?? NONE);
   for (const row of sends) {
-    n.push(row.queueNo, row.delayMs ?? NONE);
+    n.push(row.queueNo, row.delayMs ?? NONE, row.together ?? 0);
     out.text(row.attributes);
     out.text(row.meta);
     out.text(row.groupKey);
@@ -110,6 +111,7 @@ export function unpackBatch(packed: Packed): HotBatch {
     sends: Array.from({ length: sends }, () => ({
       queueNo: x.number(),
       delayMs: x.optional(),
+      together: x.number(),
       attributes: x.text(),
       meta: x.text(),
       groupKey: x.text(),
@@ -138,8 +140,8 @@ export function packAnswer({ settles, claims, sends, late }: HotAnswer): Packed 
     }
   }
   for (const row of sends) {
-    if ("refused" in row) n.push(row.refused === "backlog_full" ? 2 : 1);
-    else n.push(row.deduplicated ? 3 : 0, row.seq, row.sentAt, row.deliverAt);
+    if ("refused" in row) n.push(REFUSALS.indexOf(row.refused) + 2);
+    else n.push(row.deduplicated ? 1 : 0, row.seq, row.sentAt, row.deliverAt);
   }
   for (const row of late) n.push(row.queueNo, row.seq, row.receipt);
   return out.done();
@@ -160,9 +162,9 @@ export function unpackAnswer(packed: Packed): HotAnswer {
     })),
     sends: Array.from({ length: sends }, () => {
       const kind = x.number();
-      if (kind === 1) return { refused: "queue_not_found" as const };
-      if (kind === 2) return { refused: "backlog_full" as const };
-      return { seq: x.number(), sentAt: x.number(), deliverAt: x.number(), deduplicated: kind === 3 };
+      const refused = REFUSALS[kind - 2];
+      if (refused !== undefined) return { refused };
+      return { seq: x.number(), sentAt: x.number(), deliverAt: x.number(), deduplicated: kind === 1 };
     }),
     late: Array.from({ length: late }, () => ({ queueNo: x.number(), seq: x.number(), receipt: x.number() })),
   };

@@ -9,6 +9,8 @@ import type { QueueSettings } from "./types.ts";
 export interface HotQueue extends QueueSettings {
   no: number;
   limit: number | null;
+  /** The project against whose quota what clients send here counts; `null`: it has none. */
+  quotaOf: number | null;
 }
 
 /** Far beyond every instant: what never expires, and what only a settle or a sweep may move. */
@@ -23,9 +25,10 @@ export async function readQueues(tx: Tx, nos: Iterable<number>): Promise<Map<num
     if (known === undefined) unknown.push([no]);
     else queues.set(no, known);
   }
-  for (const row of await tx.each<{ no: number; type: string; settings: string }>("queue.read", unknown)) {
+  for (const row of await tx.each<{ no: number; type: string; settings: string; quota_of: number | null }>("queue.read", unknown)) {
     const settings = JSON.parse(row.settings) as QueueSettings;
-    const queue = { ...settings, no: row.no, limit: row.type === "fifo" ? 1 : settings.groupConcurrency };
+    const limit = row.type === "fifo" ? 1 : settings.groupConcurrency;
+    const queue: HotQueue = { ...settings, no: row.no, limit, quotaOf: row.quota_of };
     tx.remember(row.no, queue);
     queues.set(row.no, queue);
   }

@@ -5,10 +5,11 @@
 import { createHash } from "node:crypto";
 import { type EndedRun, runResult } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
-import { runHot } from "./hot.ts";
+import { runOwn } from "./hot.ts";
 import { type Remembered, remembered } from "./remembered.ts";
 import type { EndStatus, RunRow } from "./run-rows.ts";
 import type { StoredSend } from "./send.ts";
+import type { SendRefusal } from "./types.ts";
 
 /** An app's `notifications`, as stored. `workflows` `null`: of all. */
 export interface Notifications {
@@ -98,7 +99,7 @@ export async function lockResultGroups(tx: Tx, results: readonly RunResult[]): P
  * Keeps a result that can't be sent now: its queue is full, or (`behind`) an earlier one of its group is kept. That of a queue that is
  * gone is dropped and counted. Answers whether it was dealt with.
  */
-export async function keepResult(tx: Tx, result: RunResult, why: "behind" | "backlog_full" | "queue_not_found"): Promise<boolean> {
+export async function keepResult(tx: Tx, result: RunResult, why: "behind" | SendRefusal): Promise<boolean> {
   if (why === "queue_not_found") {
     await drop(tx, result.appNo);
     return true;
@@ -146,7 +147,7 @@ async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number
     { now: tx.now, limit: TRIED_AT_ONCE },
   );
   const kept = rows.map(keptOf).sort((a, b) => a.no - b.no);
-  const answer = await runHot(tx, { settles: [], claims: [], sends: kept.map(resultSend) }, () => 0);
+  const answer = await runOwn(tx, { settles: [], sends: kept.map(resultSend) });
   for (const [i, row] of kept.entries()) {
     const sent = answer.sends[i];
     const refused = sent !== undefined && "refused" in sent ? sent.refused : null;

@@ -6,7 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { nextNo } from "./identity.ts";
-import { messageVerbs } from "./message.ts";
+import { sendOwn } from "./message.ts";
 import { lockProject } from "./project-lock.ts";
 import type { QueueRow, SendRow } from "./types.ts";
 
@@ -109,7 +109,7 @@ async function sendOccurrence(
     delayMs: null,
   };
   try {
-    const [sent] = await messageVerbs.sendEach(tx, [row]);
+    const [sent] = await sendOwn(tx, [row]);
     return sent === undefined || "refused" in sent ? { error: "the message was refused" } : { id: sent.messageId };
   } catch (error) {
     // A refusal stores nothing, so the transaction goes on.

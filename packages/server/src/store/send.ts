@@ -5,7 +5,10 @@
 import type { Tx } from "../db/db.ts";
 import { groupsOf, promote } from "./group.ts";
 import { expiryOf, groupKeyIn, type HotQueue } from "./queue-memory.ts";
+import { countSent } from "./quota.ts";
+import { createAdmission } from "./quota-rules.ts";
 import { count, type Tally } from "./tally.ts";
+import type { SendRefusal } from "./types.ts";
 
 /** A message to store, with attributes and meta as stored: JSON texts. `delayMs` `null` takes the queue's. */
 export interface StoredSend {
@@ -16,12 +19,11 @@ export interface StoredSend {
   groupKey: string | null;
   dedupId: string | null;
   delayMs: number | null;
+  together?: number;
 }
 
 /** As `SendResult`, with what the message id is made of. */
-export type StoredResult =
-  | { seq: number; sentAt: number; deduplicated: boolean; deliverAt: number }
-  | { refused: "queue_not_found" | "backlog_full" };
+export type StoredResult = { seq: number; sentAt: number; deduplicated: boolean; deliverAt: number } | { refused: SendRefusal };
 
 /** The queues that must be locked before `send`: those where groups or a limit are involved. */
 export function queuesToLock(rows: readonly StoredSend[], queues: ReadonlyMap<number, HotQueue>): number[] {
@@ -35,34 +37,62 @@ export function queuesToLock(rows: readonly StoredSend[], queues: ReadonlyMap<nu
 
 const sizeOf = (row: StoredSend) => row.body.length + (row.attributes === null ? 0 : Buffer.byteLength(row.attributes));
 
-/** Stores what can be stored and answers every row in order. The queues of `queuesToLock` are locked. */
+/** The projects whose quotas sends of clients count against. */
+export const quotasOfSend = (rows: readonly StoredSend[], queues: ReadonlyMap<number, HotQueue>): (number | null)[] =>
+  rows.map(({ queueNo }) => queues.get(queueNo)?.quotaOf ?? null);
+
+/**
+ * Stores what can be stored and answers every row in order. The queues of `queuesToLock` are locked. `quotas`: what is left of the quotas
+ * that clients' sends count against, held; empty for what the server sends itself.
+ */
 export async function send(
   tx: Tx,
   rows: readonly StoredSend[],
   queues: ReadonlyMap<number, HotQueue>,
   tally: Tally,
+  quotas: ReadonlyMap<number, number> = new Map(),
 ): Promise<StoredResult[]> {
   const results = new Array<StoredResult>(rows.length);
   const room = await roomOf(tx, rows, queues, tally);
-  const known = await knownIn(tx, rows, room, queues);
+  const quotaOf = (row: StoredSend): number | null => (quotas.size === 0 ? null : (queues.get(row.queueNo)?.quotaOf ?? null));
+  /** Under what a row is remembered, where it matters whether it is a repeat before it is stored. */
+  const keyOfRow = (row: StoredSend): string | null => {
+    const bounded = room.has(row.queueNo) || quotaOf(row) !== null;
+    return !bounded || row.dedupId === null || queues.get(row.queueNo)?.deduplicationWindowMs === 0
+      ? null
+      : `${row.queueNo} ${row.dedupId}`;
+  };
+  const known = await knownIn(tx, rows, keyOfRow);
   const open: number[] = [];
   const opened = new Set<string>();
   const held = new Set<string>();
+  const admission = createAdmission(quotas, {
+    projectOf: (i) => quotaOf(rows[i] as StoredSend),
+    together: (i) => rows[i]?.together ?? 0,
+    fresh(first, n) {
+      const keys = rows.slice(first, first + n).map((row, i) => keyOfRow(row) ?? i);
+      return new Set(keys.filter((key) => typeof key === "number" || !(known.has(key) || opened.has(key)))).size;
+    },
+  });
   rows.forEach((row, i) => {
     const queue = queues.get(row.queueNo);
     const left = room.get(row.queueNo);
-    const key = left === undefined || row.dedupId === null || queue?.deduplicationWindowMs === 0 ? null : `${row.queueNo} ${row.dedupId}`;
+    const key = keyOfRow(row);
     const first = key === null ? undefined : known.get(key);
     // A repeat stores nothing, so it needs no room: neither that of an earlier send nor that of a row before it.
     const repeats = key !== null && opened.has(key);
     if (queue === undefined) results[i] = { refused: "queue_not_found" };
     else if (first !== undefined) results[i] = first;
+    else if (!repeats && !admission.admits(i)) results[i] = { refused: "quota_exceeded" };
     else if (left !== undefined && !repeats && (left < sizeOf(row) || held.has(`${row.queueNo} ${row.groupKey}`))) {
       results[i] = { refused: "backlog_full" };
       // What comes after it in its group may be smaller, but must not pass it.
       if (queue.limit === 1 && row.groupKey !== null) held.add(`${row.queueNo} ${row.groupKey}`);
     } else {
-      if (left !== undefined && !repeats) room.set(row.queueNo, left - sizeOf(row));
+      if (!repeats) {
+        if (left !== undefined) room.set(row.queueNo, left - sizeOf(row));
+        admission.takes(i);
+      }
       if (key !== null) opened.add(key);
       open.push(i);
     }
@@ -115,6 +145,11 @@ export async function send(
     return [seq, row.queueNo, line, later, due, expiryOf(queue, due), groupKey, row.attributes, row.meta, row.body];
   });
   tx.post("send.insert", inserts);
+  if (quotas.size > 0)
+    countSent(
+      tx,
+      fresh.map((i) => quotaOf(rows[i] as StoredSend)),
+    );
   await promote(tx, groupsOf(turns), queues);
   for (const [i, first] of repeated) results[i] = first;
   return results;
@@ -138,19 +173,14 @@ async function roomOf(
   return room;
 }
 
-/** The first messages that sends to queues with a limit repeat. Those queues are locked, so that nothing changes until `repeats`. */
-async function knownIn(
-  tx: Tx,
-  rows: readonly StoredSend[],
-  room: ReadonlyMap<number, number>,
-  queues: ReadonlyMap<number, HotQueue>,
-): Promise<Map<string, StoredResult>> {
-  const known = new Map<string, StoredResult>();
-  if (room.size === 0) return known;
+/** The first messages that rows with a key repeat. Their queue or quota is held, so that of clients' sends nothing changes until `repeats`. */
+async function knownIn(tx: Tx, rows: readonly StoredSend[], keyOf: (row: StoredSend) => string | null): Promise<Map<string, StoredResult>> {
   const asked = new Map<string, [number, string]>();
-  for (const { queueNo, dedupId } of rows)
-    if (room.has(queueNo) && dedupId !== null && queues.get(queueNo)?.deduplicationWindowMs !== 0)
-      asked.set(`${queueNo} ${dedupId}`, [queueNo, dedupId]);
+  for (const row of rows) {
+    const key = keyOf(row);
+    if (key !== null && row.dedupId !== null) asked.set(key, [row.queueNo, row.dedupId]);
+  }
+  const known = new Map<string, StoredResult>();
   for (const row of await tx.each<First>("send.first", [...asked.values()]))
     if (row.until > tx.now) known.set(`${row.queue_no} ${row.key}`, resultOf(row));
   return known;

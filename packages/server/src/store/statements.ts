@@ -56,7 +56,26 @@ export const statements = {
   "queue.read": {
     kind: "select",
     params: { no: "int" },
-    select: "SELECT k.no, k.type, k.settings FROM queue AS k WHERE k.no = :no",
+    select: `SELECT k.no, k.type, k.settings, (SELECT q.project_no FROM quota AS q WHERE q.project_no = k.project_no) AS quota_of
+      FROM queue AS k WHERE k.no = :no`,
+  },
+  "lock.quotas": {
+    kind: "text",
+    params: { no: "int" },
+    text: "SELECT q.project_no FROM quota AS q WHERE q.project_no = ANY($1::int[]) ORDER BY q.project_no FOR NO KEY UPDATE",
+  },
+  "quota.read": {
+    kind: "select",
+    params: { no: "int" },
+    select: "SELECT q.project_no, q.max_per_day, q.day, q.sent FROM quota AS q WHERE q.project_no = :no",
+  },
+  "quota.add": {
+    kind: "write",
+    table: "quota",
+    params: { project_no: "int", today: "int", added: "int" },
+    head: "UPDATE quota SET sent = CASE WHEN day = :today THEN sent ELSE 0 END + :added, day = :today",
+    where: "quota.project_no = :project_no",
+    returning: "quota.project_no AS no",
   },
   "lock.queues": {
     kind: "text",

@@ -15,7 +15,9 @@ export const topicStatements = {
   "topic.read": {
     kind: "select",
     params: { topic: "int" },
-    select: "SELECT t.no, t.version, t.members, t.fifo FROM topic AS t WHERE t.no = :topic AND t.ended_at IS NULL",
+    select: `SELECT t.no, t.version, t.members, t.fifo,
+        (SELECT q.project_no FROM quota AS q WHERE q.project_no = t.project_no) AS quota_of
+      FROM topic AS t WHERE t.no = :topic AND t.ended_at IS NULL`,
   },
   "notification.insert": {
     kind: "insert",

@@ -10,7 +10,7 @@ import type { Tx } from "../db/db.ts";
 import { nextNo } from "./identity.ts";
 import { laneChanged } from "./lane-change.ts";
 import { join, leave, lockTopic, refilter } from "./membership.ts";
-import { messageVerbs } from "./message.ts";
+import { sendOwn } from "./message.ts";
 import { type NewQueue, queueVerbs } from "./queue.ts";
 import {
   TOPIC_COLUMNS,
@@ -84,7 +84,7 @@ async function shake(tx: Tx, topic: TopicRow, { no, queueNo }: { no: number; que
   });
   const body = new TextEncoder().encode(HANDSHAKE);
   const groupKey = topic.fifo ? HANDSHAKE : null;
-  await messageVerbs.sendEach(tx, [{ queueNo, body, attributes: null, meta: null, groupKey, dedupId: null, delayMs: null }]);
+  await sendOwn(tx, [{ queueNo, body, attributes: null, meta: null, groupKey, dedupId: null, delayMs: null }]);
 }
 
 /** Ends a subscription with its internal queue. Its topic is locked, or has ended. */

@@ -62,12 +62,15 @@ export interface SendRow {
   dedupId: string | null;
   /** The message's own delay; `null` takes the queue's. */
   delayMs: number | null;
+  /** So many rows after this one are refused with it where the project's quota has no room for all of them. */
+  together?: number;
 }
 
-/** `refused` rows were not stored: the queue is gone or full. A transaction stores all other rows. */
-export type SendResult =
-  | { seq: number; messageId: string; deduplicated: boolean; deliverAt: number }
-  | { refused: "queue_not_found" | "backlog_full" };
+/** Why a row was not stored: the queue is gone or full, or the project's quota of the day is used up. */
+export type SendRefusal = "queue_not_found" | "backlog_full" | "quota_exceeded";
+
+/** `refused` rows were not stored. A transaction stores all other rows. */
+export type SendResult = { seq: number; messageId: string; deduplicated: boolean; deliverAt: number } | { refused: SendRefusal };
 
 /**
  * Asks for up to `batches` batches of up to `batchSize` messages of one queue. A group's messages are never split over two batches.

@@ -16,6 +16,7 @@ import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
 import { queueVerbs } from "./queue.ts";
+import { quotaVerbs } from "./quota.ts";
 import { redriveVerbs } from "./redrive.ts";
 import { reportVerbs } from "./report.ts";
 import { resumeVerbs } from "./resume.ts";
@@ -36,6 +37,7 @@ import { workflowVerbs } from "./workflow.ts";
 
 export const coldVerbs = {
   ...identityVerbs,
+  ...quotaVerbs,
   ...environmentVerbs,
   ...deploymentVerbs,
   ...queueVerbs,

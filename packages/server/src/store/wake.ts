@@ -3,7 +3,7 @@
  * collects it and carries it out last, all at once: the locks of queues come after every other lock, in one order.
  */
 import type { Tx } from "../db/db.ts";
-import { runHot } from "./hot.ts";
+import { runOwn } from "./hot.ts";
 import { unpark, type WorkflowKey } from "./parking.ts";
 import { type Remembered, remembered } from "./remembered.ts";
 import { keepResult, lockResultGroups, type RunResult, resultSend } from "./run-result.ts";
@@ -64,7 +64,7 @@ export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: Set
   const ready: RunResult[] = [];
   for (const result of results) if (!(await keepResult(tx, result, "behind"))) ready.push(result);
   const all = [...sends, ...ready.map(resultSend)];
-  const answer = await runHot(tx, { settles, claims: [], sends: all }, () => 0);
+  const answer = await runOwn(tx, { settles, sends: all });
   const outcome = answer.sends.map((row) => ("refused" in row ? row.refused : null));
   for (const [i, result] of ready.entries()) {
     const refused = outcome[sends.length + i];

@@ -88,7 +88,7 @@ export function createDeliveryRoom(deps: DeliveryRoomDeps): DeliveryRoom {
   topics.onTopicChange((topicNo) => lanes.changed(topicNo));
 
   return {
-    publications: createPublications({ store, fanOut, notifications, meter }),
+    publications: createPublications({ store, clock, fanOut, notifications, meter }),
     deliveries: createDeliveryRecords(store),
     chores: deliveryChores(store, fanOut),
     async start() {

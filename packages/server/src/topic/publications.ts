@@ -3,7 +3,9 @@
  * same time share a transaction.
  */
 import { Fault } from "@millrace/contract";
+import type { Clock } from "../clock.ts";
 import type { Accepted, Notification, Publication } from "../store/notification.ts";
+import { quotaExceeded } from "../store/quota-rules.ts";
 import type { Store } from "../store/store.ts";
 import type { TopicRow } from "../store/topic-rows.ts";
 import type { IdempotencyKey } from "../store/types.ts";
@@ -22,7 +24,7 @@ export interface Into {
 }
 
 export interface Publications {
-  /** Throws `invalid_request`, `topic_not_found`, `overloaded`. */
+  /** Throws `invalid_request`, `topic_not_found`, `quota_exceeded`, `overloaded`. */
   publish(into: Into, given: GivenPublication, key: IdempotencyKey | null): Promise<WireAccepted>;
   /** As `publish`, each with a result of its own in its place. What could not even be read comes as the fault it is. */
   publishEach(into: Into, given: readonly (GivenPublication | Fault)[], key: IdempotencyKey | null): Promise<(WireAccepted | Fault)[]>;
@@ -38,11 +40,12 @@ const missing = (): Fault => new Fault("topic_not_found", "there is no such topi
 /** Makes the verbs of one server. */
 export function createPublications(deps: {
   store: Store;
+  clock: Clock;
   fanOut: FanOut;
   notifications: NotificationMemory;
   meter: TopicMeter;
 }): Publications {
-  const { store, fanOut, notifications, meter } = deps;
+  const { store, clock, fanOut, notifications, meter } = deps;
   const write = createGather<Publication, Accepted>({
     run: (rows) => store.run("publishNotifications", rows),
     rows: BATCH_ROWS,
@@ -67,7 +70,7 @@ export function createPublications(deps: {
     fanOut.add(notification);
   };
   const wire = (accepted: Accepted): WireAccepted | Fault => {
-    if ("refused" in accepted) return missing();
+    if ("refused" in accepted) return accepted.refused === "quota_exceeded" ? quotaExceeded(clock.now()) : missing();
     return { message_id: accepted.messageId, accepted_at: new Date(accepted.acceptedAt).toISOString() };
   };
   /** Stores rows: with a key, or where they have an order, all of them in one transaction. */
@@ -79,12 +82,17 @@ export function createPublications(deps: {
       });
       return accepted;
     }
-    const { result, replayed } = await store.once(key, "publishNotifications", rows);
-    if (!replayed)
-      result.forEach((each, i) => {
-        follow(rows[i] as Publication, each, into);
-      });
-    return result;
+    try {
+      const { result, replayed } = await store.once(key, "publishTogether", rows);
+      if (!replayed)
+        result.forEach((each, i) => {
+          follow(rows[i] as Publication, each, into);
+        });
+      return result;
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "quota_exceeded") throw error;
+      return rows.map(() => ({ refused: "quota_exceeded" }));
+    }
   };
 
   return {
