@@ -12,6 +12,8 @@ import { formatKey, hashKey } from "./key-text.ts";
 import { type ForgetfulAccess, lacking } from "./resolve.ts";
 import { authorize, exceeds } from "./rules.ts";
 
+export type { Quota };
+
 /** A key as it is shown; times in milliseconds since 1970. */
 export interface KeyRow {
   no: number;
