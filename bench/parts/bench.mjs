@@ -6,7 +6,8 @@ export async function createBench({ postgres, seconds, rounds, backlog, profileD
   const children = new Set();
   const products = new Set();
   const child = (file) => {
-    const started = startChild(file);
+    const profiled = file === "executor.mjs" && profileDir !== null;
+    const started = startChild(file, profiled ? ["--cpu-prof", "--cpu-prof-dir", profileDir] : []);
     children.add(started);
     return { ...started, stop: () => (children.delete(started) ? started.stop() : undefined) };
   };
@@ -33,6 +34,8 @@ export async function createBench({ postgres, seconds, rounds, backlog, profileD
       products.add(product);
       return product;
     },
+    /** A database of its own on this run's PostgreSQL; `null` while SQLite is measured. */
+    freshDatabase: async () => (postgres === null ? null : await postgres.fresh()),
     /** The same load on the bare server. */
     bare: (request, connections) => load.call("fixed", { port: barePort, connections, requests: [request], seconds, warmupSeconds: 0.5 }),
     /** Runs `round` so many times, one after the other; a round measures limit and product in turn. */

@@ -1,6 +1,9 @@
-/** The executor of workflows: the SDK's `serve` on node:http, with functions of one and of five steps that do nothing but step. */
+/**
+ * The executor of workflows: functions of one and of five steps that do nothing but step, called by the SDK's `serve` on node:http or
+ * polled for by its `worker`.
+ */
 import { createServer } from "node:http";
-import { serve, toNodeHandler, workflow } from "../../packages/sdk/dist/workflows/index.js";
+import { serve, toNodeHandler, worker, workflow } from "../../packages/sdk/dist/workflows/index.js";
 import { serveJobs } from "../parts/child.mjs";
 
 const stepping = (name, steps) =>
@@ -9,6 +12,7 @@ const stepping = (name, steps) =>
     for (let i = 1; i <= steps; i += 1) sum = await step.run(`step ${i}`, () => sum + i);
     return sum;
   });
+const workflows = [stepping("one", 1), stepping("five", 5)];
 
 let handle = async () => new Response(null, { status: 503 });
 
@@ -22,6 +26,10 @@ serveJobs({
       server.listen(0, "127.0.0.1", () => resolve({ port: server.address().port }));
     }),
   trust({ signingSecret }) {
-    handle = serve([stepping("one", 1), stepping("five", 5)], { signingSecret });
+    handle = serve(workflows, { signingSecret });
+  },
+  /** Works for a pull app until the process ends. */
+  pull({ baseUrl, apiKey, app, concurrency }) {
+    void worker({ baseUrl, apiKey, organizationId: "default", projectId: "default", app, workflows, concurrency });
   },
 });

@@ -112,7 +112,11 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
     await consumers.start();
     const handlers = {
       ...gigadriveHandlers({ access, ...room, schedules, consumers, environments, deployments }),
-      ...subscriptionHandlers({ access, subscriptions, findApp: (...given) => world.store.run("findApp", ...given) }),
+      ...subscriptionHandlers({
+        access,
+        subscriptions,
+        findApp: async (projectNo, reference) => (await world.store.run("findApps", [{ projectNo, reference }]))[0] ?? null,
+      }),
     };
     return { attempts, consumers, handlers };
   };

@@ -6,6 +6,7 @@ import { Fault } from "@millrace/contract";
 import type { Row, Tx, Value } from "../db/db.ts";
 import { laneChanged } from "./lane-change.ts";
 import { type NewQueue, queueVerbs } from "./queue.ts";
+import { type Remembered, remembered } from "./remembered.ts";
 import type { Notifications } from "./run-result.ts";
 import { numberOrNull } from "./run-rows.ts";
 import type { LastError } from "./subscription.ts";
@@ -124,6 +125,12 @@ function laneOf(row: Row, now: number): AppLane {
 const missing = (): Fault => new Fault("app_not_found", "there is no such app");
 const taken = (name: string): Fault => new Fault("name_taken", `the project has an app named ${name} already`);
 
+/** A reference to an app of a project: an id, a resource name or a name. */
+export interface AppReference {
+  projectNo: number;
+  reference: string;
+}
+
 /** The app that a reference names: an id, a resource name or a name; `null` when there is none. */
 export async function findApp(tx: Tx, projectNo: number, reference: string): Promise<AppRow | null> {
   const id = /^[0-9a-f-]{36}$/i.test(reference);
@@ -135,9 +142,17 @@ export async function findApp(tx: Tx, projectNo: number, reference: string): Pro
   return row === undefined ? null : appOf(row);
 }
 
+/** The apps that references name, in order, each looked for once. */
+async function findApps(tx: Tx, asked: readonly AppReference[]): Promise<(AppRow | null)[]> {
+  const memory: Remembered = new Map();
+  return Promise.all(
+    asked.map(({ projectNo, reference }) => remembered(memory, `${projectNo} ${reference}`, () => findApp(tx, projectNo, reference))),
+  );
+}
+
 /** Every cold verb of apps. */
 export const appVerbs = {
-  findApp,
+  findApps,
 
   /** Throws `name_taken`. */
   async createApp(tx: Tx, given: NewApp): Promise<AppRow> {

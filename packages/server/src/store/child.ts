@@ -5,8 +5,8 @@
 import type { StepRecord } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
 import { findApp } from "./app.ts";
+import { beginRun } from "./begin-run.ts";
 import { derivedId } from "./derived-id.ts";
-import { beginRun } from "./run.ts";
 import type { RunRow } from "./run-rows.ts";
 import { bytesOf } from "./step-change.ts";
 import type { Effects } from "./wake.ts";

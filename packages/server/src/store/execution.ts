@@ -168,7 +168,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     await endDue(tx, wake, dues, effects);
     const journal = await firstPage(tx, one.run, pageBytes);
     const { run } = one;
-    tx.post("run.begun", [[run.no, seq, receipt]]);
+    effects.writes.begun.push([run.no, seq, receipt]);
     const started: RunRow = { ...run, status: "running", startedAt: run.startedAt ?? tx.now, executions: run.executions + 1 };
     begun.push({ run: started, input: null, journal, now: tx.now });
   }

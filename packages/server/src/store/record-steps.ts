@@ -6,6 +6,7 @@ import { protocolLimits, type StepRecord } from "@millrace/contract/wire";
 import type { Tx, Value } from "../db/db.ts";
 import { startChild } from "./child.ts";
 import { type RunRow, type StepRow, stepOf } from "./run-rows.ts";
+import { addRecorded, writeRuns } from "./run-writes.ts";
 import { type Decision, decideStep, isFinished, type StepChange } from "./step-change.ts";
 import { openWait, type WaitKey } from "./wait.ts";
 import { type Effects, wakeUp } from "./wake.ts";
@@ -74,7 +75,7 @@ export async function recordSteps(
 
   let position = await nextPosition(tx, run);
   let { endedSteps } = recording;
-  const inserts: Value[][] = [];
+  const { writes } = effects;
   for (const change of changes) {
     const was = known.get(change.record.id);
     const childId = await begun(tx, recording, change, effects);
@@ -85,16 +86,16 @@ export async function recordSteps(
     }
     if (was?.timerSeq != null) effects.removals.push({ queueNo: recording.queueNo, seq: was.timerSeq, runId: run.id });
     const order = isFinished(change.status) ? endedSteps : null;
-    if (change.isNew) inserts.push(insertOf(tx, run.no, change, { position: position++, childId, order }));
+    if (change.isNew) writes.steps.push(insertOf(tx, run.no, change, { position: position++, childId, order }));
     else {
       // A step may be told of twice in one call.
-      tx.post("step.insert", inserts.splice(0));
+      writeRuns(tx, writes);
       await update(tx, run.no, change, order);
     }
   }
-  tx.post("step.insert", inserts);
-  if (changes.length > 0) tx.post("run.recorded", [[run.no, added, endedSteps, bytes]]);
+  if (changes.length > 0) addRecorded(writes, run.no, { added, endedSteps, bytes });
   const asked = records.filter(({ status, id }) => status === "pending" || standing.get(id)?.status !== status).map(({ id }) => id);
+  if (asked.length > 0) writeRuns(tx, writes);
   const { steps, numbered } = asked.length === 0 ? { steps: [], numbered: 0 } : await shown(tx, run.no, asked);
   const after = { ...run, steps: run.steps + added, journalBytes: run.journalBytes + bytes };
   return { steps, run: after, endedSteps: endedSteps + numbered };

@@ -12,6 +12,7 @@ import { type JournalRows, readJournal } from "./journal.ts";
 import { findSteps, type Recorded, recordSteps, type Timer } from "./record-steps.ts";
 import { endRun, hasEnded } from "./run-end.ts";
 import type { RunRow, StepRow } from "./run-rows.ts";
+import { writeRuns } from "./run-writes.ts";
 import { bytesOf, isFinished } from "./step-change.ts";
 import { lockWaitKeys, type WaitKey } from "./wait.ts";
 import { carryOut, type Effects, freePlace, noEffects } from "./wake.ts";
@@ -114,8 +115,12 @@ function current({ held }: Reporting, { runNo, seq, receipt }: Handout): RunRow 
 async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, protocol, steps }: StepsReport): Promise<Recorded> {
   const one = reporting.held.get(run.no) as HeldRun;
   const ids = new Set(steps.map(({ id }) => id));
-  // A second report of a run in one transaction must see what the first one stored.
-  const known = reporting.known.get(run.no) ?? (await findSteps(tx, new Map([[run.no, ids]]))).get(run.no) ?? new Map();
+  let known = reporting.known.get(run.no);
+  if (known === undefined) {
+    // A second report of a run in one transaction must see what the first one stored.
+    writeRuns(tx, reporting.effects.writes);
+    known = (await findSteps(tx, new Map([[run.no, ids]]))).get(run.no) ?? new Map();
+  }
   reporting.known.delete(run.no);
   const recording = {
     run,
@@ -219,10 +224,7 @@ async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, a
     return;
   }
   const reason = answer.status === "blocked" ? JSON.stringify({ ...answer.reason, name: answer.reason.code }) : null;
-  await tx.query("UPDATE run SET status = 'waiting', reason = :reason, execution_seq = NULL, execution_receipt = NULL WHERE no = :no", {
-    no: run.no,
-    reason,
-  });
+  effects.writes.waiting.push([run.no, reason]);
   freePlace(effects, run);
   (held.get(run.no) as HeldRun).seq = null;
 }
@@ -251,6 +253,7 @@ function endingOf(
 /** Whether something will wake a run that suspends: a sleep, a wait, a pause, a child, or a wake-up that is there already. */
 async function willBeWoken(tx: Tx, run: RunRow, { queueNo, seq }: Handout, { timers, effects }: Reporting): Promise<boolean> {
   if (timers.some(({ runNo }) => runNo === run.no) || effects.sends.some(({ groupKey }) => groupKey === run.id)) return true;
+  writeRuns(tx, effects.writes);
   const [step] = await tx.query(
     `SELECT id FROM step WHERE run_no = :no AND (status = 'pending' OR (status = 'retrying' AND timer_seq IS NOT NULL)) LIMIT 1`,
     { no: run.no },

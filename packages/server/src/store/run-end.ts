@@ -6,6 +6,7 @@ import { protocolLimits, type RunError } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
 import { resultOf } from "./run-result.ts";
 import { type EndStatus, lockRun, type RunRow } from "./run-rows.ts";
+import { writeRuns } from "./run-writes.ts";
 import { closeWaits } from "./wait.ts";
 import { type Effects, freePlace, wakeQueueOf, wakeUp } from "./wake.ts";
 
@@ -38,9 +39,12 @@ async function endWaiting(tx: Tx, run: RunRow, effects: Effects): Promise<void> 
  */
 export async function endRun(tx: Tx, run: RunRow, end: RunEnd, effects: Effects, waiting = true): Promise<RunRow> {
   const { status, output = null, error = null } = end;
-  if (waiting) await endWaiting(tx, run, effects);
+  if (waiting) {
+    writeRuns(tx, effects.writes);
+    await endWaiting(tx, run, effects);
+  }
   const told = error === null ? null : JSON.stringify(error);
-  tx.post("run.end", [[run.no, status, told, Number(output !== null), output ?? new Uint8Array()]]);
+  effects.writes.ended.push([run.no, status, told, Number(output !== null), output ?? new Uint8Array()]);
   freePlace(effects, run);
   const ended: RunRow = { ...run, status, reason: null, error, endedAt: tx.now };
   await tellParent(tx, ended, output, effects);

@@ -3,8 +3,8 @@
  * transaction. So a message starts one run, however often it is delivered, and is gone with it.
  */
 import type { Tx } from "../db/db.ts";
+import { beginRuns } from "./begin-run.ts";
 import { demandSettled, type Held, heldOf } from "./held.ts";
-import { beginRun } from "./run.ts";
 import { carryOut, noEffects } from "./wake.ts";
 
 /** A leased message that starts a run. `runId` is made of the message's ids, `input` is JSON bytes. */
@@ -37,21 +37,22 @@ async function startRuns(tx: Tx, rows: readonly StartRow[]): Promise<StartOutcom
   const held = await heldOf(tx, rows);
   const apps = await appNos(tx, rows);
   const effects = noEffects();
-  const outcomes: StartOutcome[] = [];
-  const nos = await tx.sequence(rows.length);
-  for (const [i, { projectNo, appId, queueNo, seq, receipt, runId, workflow, input, source }] of rows.entries()) {
-    const appNo = apps.get(`${projectNo} ${appId}`);
-    if (!held.has(seq)) outcomes.push("stale");
-    else if (appNo === undefined) outcomes.push("app_not_found");
-    else {
-      const begun = await beginRun(tx, appNo, { id: runId, workflow, input, source, no: nos[i] as number }, effects);
-      if ("refused" in begun) outcomes.push(begun.refused);
-      else {
-        outcomes.push(begun.begun === "new" ? "started" : "existing");
-        effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
-      }
-    }
-  }
+  const appOf = ({ projectNo, appId }: StartRow) => apps.get(`${projectNo} ${appId}`);
+  const begins = rows.filter((row) => held.has(row.seq) && appOf(row) !== undefined);
+  const asked = begins.map((row) => {
+    const { runId: id, workflow, input, source } = row;
+    return { appNo: appOf(row) as number, given: { id, workflow, input, source } };
+  });
+  const begun = new Map((await beginRuns(tx, asked, effects)).map((one, i) => [begins[i], one]));
+  const outcomes = rows.map((row): StartOutcome => {
+    if (!held.has(row.seq)) return "stale";
+    const one = begun.get(row);
+    if (one === undefined) return "app_not_found";
+    if ("refused" in one) return one.refused;
+    const { queueNo, seq, receipt } = row;
+    effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+    return one.begun === "new" ? "started" : "existing";
+  });
   const { settled } = await carryOut(tx, effects);
   demandSettled(settled);
   return outcomes;

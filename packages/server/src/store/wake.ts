@@ -7,6 +7,7 @@ import { runOwn } from "./hot.ts";
 import { unpark, type WorkflowKey } from "./parking.ts";
 import { type Remembered, remembered } from "./remembered.ts";
 import { keepResult, lockResultGroups, type RunResult, resultSend } from "./run-result.ts";
+import { noWrites, type RunWrites, writeRuns } from "./run-writes.ts";
 import type { StoredSend } from "./send.ts";
 import type { HotSettle } from "./settle.ts";
 import { remove } from "./sweep.ts";
@@ -21,12 +22,22 @@ export interface Effects {
   removals: { queueNo: number; seq: number; runId: string }[];
   /** Workflows of which an execution is over, or need not begin any more: others may have waited for its place. */
   over: Map<string, WorkflowKey>;
+  /** What the runs themselves are to become. */
+  writes: RunWrites;
   /** What was read in this transaction and is the same for many runs. */
   memory: Remembered;
 }
 
 /** Nothing yet. */
-export const noEffects = (): Effects => ({ settles: [], sends: [], results: [], removals: [], over: new Map(), memory: new Map() });
+export const noEffects = (): Effects => ({
+  settles: [],
+  sends: [],
+  results: [],
+  removals: [],
+  over: new Map(),
+  writes: noWrites(),
+  memory: new Map(),
+});
 
 /** Why a run is woken: for whoever looks at the queue; an execution reads the tables. */
 export type Why = "started" | "message" | "child" | "timer" | "cancelled" | "retried" | "timedOut" | "synced" | "place";
@@ -55,7 +66,8 @@ export function freePlace({ over }: Effects, { appNo, workflow }: WorkflowKey): 
  * is gone). Results that a queue can't take now are kept for later; those of a queue that is gone are dropped and counted.
  */
 export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: SettleResult[]; sent: (number | null)[] }> {
-  const { settles, sends, results, removals, over, memory } = effects;
+  const { settles, sends, results, removals, over, writes, memory } = effects;
+  writeRuns(tx, writes);
   for (const { appNo, id } of await unpark(tx, over.values(), memory)) {
     const queueNo = await wakeQueueOf(tx, appNo, effects);
     if (queueNo !== null) sends.push(wakeUp(queueNo, id, "place"));

@@ -109,7 +109,11 @@ export async function openPushWorld(engine: Engine, options: PushWorldOptions = 
     return {
       attempts,
       subscriptions,
-      handlers: subscriptionHandlers({ access, subscriptions, findApp: (...given) => world.store.run("findApp", ...given) }),
+      handlers: subscriptionHandlers({
+        access,
+        subscriptions,
+        findApp: async (projectNo, reference) => (await world.store.run("findApps", [{ projectNo, reference }]))[0] ?? null,
+      }),
     };
   };
   let state = await open();

@@ -10,16 +10,20 @@ import { checkTarget } from "../delivery/target.ts";
 import type { EgressPolicy } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
 import { ezghDefaults } from "../queue/settings.ts";
-import { APP_ENVIRONMENT, type AppChange, type AppRow } from "../store/app.ts";
+import { APP_ENVIRONMENT, type AppChange, type AppReference, type AppRow } from "../store/app.ts";
 import type { Notifications } from "../store/run-result.ts";
 import type { EndStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
 import type { WorkflowRow } from "../store/workflow.ts";
+import { coalesce } from "./coalesce.ts";
 import { checkMode, MAX_CONCURRENCY } from "./rules.ts";
 import { type WireApp, wireApp } from "./wire.ts";
 
 export type { AppRow };
+
+/** How look-ups that come at the same time travel to the store: every call of an app's begins with one. */
+const FINDS = { most: 100, width: 2 };
 
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -101,6 +105,7 @@ function drawnName(prefix: string): string {
 /** Makes the verbs of apps. */
 export function createApps(deps: AppDeps): Apps {
   const { store, vault, policy, engine } = deps;
+  const find = coalesce<AppReference, AppRow | null>((asked) => store.run("findApps", asked), FINDS);
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret(randomBytes);
     return { secret, sealed: vault.seal(secret, id) };
@@ -145,7 +150,7 @@ export function createApps(deps: AppDeps): Apps {
       if (!replayed) syncSoon(result);
       return answer;
     },
-    find: (projectNo, reference) => store.run("findApp", projectNo, reference),
+    find: (projectNo, reference) => find({ projectNo, reference }),
     list: (projectNo, after, limit) => store.run("listApps", projectNo, after, limit),
     async update(app, given) {
       if (given.url !== undefined) {

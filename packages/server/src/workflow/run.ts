@@ -2,7 +2,8 @@
 import { Fault, invalid } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
 import type { AppRow } from "../store/app.ts";
-import type { NewRun, RequestedRun, RunRequest } from "../store/run.ts";
+import type { NewRun } from "../store/begin-run.ts";
+import type { RequestedRun, RunRequest } from "../store/run.ts";
 import type { RunFilter } from "../store/run-list.ts";
 import type { RunRow, RunStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
