@@ -13,6 +13,8 @@ export interface Tx {
   readonly now: number;
   /** Names one of several counter rows that only add up together, so that writers at the same time don't wait for each other. */
   readonly slot: number;
+  /** Much of what was deleted from the message table lies in its indexes still, before what is there: a scan from an index's front is dear. */
+  readonly littered: boolean;
   /** Runs one statement; `:name` in the text is a parameter. For cold paths. Booleans are stored as 0 and 1. */
   query<T = Row>(sql: string, params?: Record<string, Value>): Promise<T[]>;
   /** Runs a prepared hot statement once per parameter row (see `store/statements.ts`), in one round trip. */

@@ -1,7 +1,8 @@
 /**
  * Wake-ups between nodes: after a commit the other nodes hear which queues have work and in how many milliseconds. One connection
  * listens and tells; whatever gathers while a message is under way goes into the next. A lost connection is made again, and so is one on
- * which the database does not answer; what was told meanwhile is lost, and listeners hear of that as `MISSED`.
+ * which the database does not answer; what was told meanwhile is lost, and listeners hear of that as `MISSED`. The same connection sees how much
+ * litter vacuum has left.
  */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
@@ -12,12 +13,17 @@ const CHANNEL = "millrace_ready";
 /** NOTIFY takes less than 8,000 bytes. */
 const MOST_QUEUES = 300;
 const AGAIN_MS = 1_000;
-/** How often a quiet connection is asked whether it is still one, and how long it has to answer. */
+/** How often the connection is asked something, for how the message table is and to see that it is still one; how long it has to answer. */
 const PING_MS = 5_000;
 const ANSWER_MS = 5_000;
+const PING = "SELECT pg_stat_get_dead_tuples(to_regclass('message')) AS dead";
+/** So many dead rows cost a scan from an index's front some ten milliseconds. */
+const LITTER = 10_000;
 
 export interface Listening {
   notify(due: ReadonlyMap<number, number>, now: number): void;
+  /** Whether so many rows of the message table were dead, when that was last looked at, that scans from an index's front are dear. */
+  littered(): boolean;
   close(): Promise<void>;
 }
 
@@ -29,6 +35,7 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
   let telling = false;
   let closed = false;
   let lost = false;
+  let dead = 0;
   let timer: NodeJS.Timeout | undefined;
 
   const again = (): void => {
@@ -79,7 +86,13 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
   };
   // A question without an answer ends the connection by itself.
   const ping = setInterval(() => {
-    if (!telling) client?.query("SELECT 1").catch(() => {});
+    const asked = client?.query<{ dead: number | null }>(PING);
+    asked?.then(
+      ({ rows }) => {
+        dead = rows[0]?.dead ?? 0;
+      },
+      () => {},
+    );
   }, PING_MS);
   ping.unref();
   const opening = connect();
@@ -92,6 +105,7 @@ export function listenReady(config: pg.ClientConfig, board: ReadyBoard): Listeni
       if (client === null) pending.clear();
       else if (!telling && pending.size > 0) void tell();
     },
+    littered: () => dead >= LITTER,
     async close() {
       closed = true;
       clearTimeout(timer);

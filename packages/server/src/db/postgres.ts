@@ -19,6 +19,8 @@ export interface PostgresOptions {
   offset: () => number;
   /** Tests only: the instant of the next transaction instead of the database's time. */
   instant?: () => number;
+  /** Tests only: whether transactions are told that the message table is littered. */
+  littered?: () => boolean;
   /** Connections for hot transactions and for all others: neither can take the other's. */
   hotConnections?: number;
   coldConnections?: number;
@@ -130,6 +132,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
       engine: "postgres",
       now,
       slot: slot % 64,
+      littered: options.littered?.() ?? listening.littered(),
       async query<R>(sql: string, params: Record<string, Value> = {}) {
         const { name, text, names } = coldText(sql);
         const values = names.map((key) => {

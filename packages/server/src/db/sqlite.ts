@@ -87,6 +87,7 @@ export function openSqlite(options: SqliteOptions): Db & { raw: Database.Databas
         engine: "sqlite",
         now,
         slot: 0,
+        littered: false,
         query: async <R>(sql: string, params?: Record<string, Value>) => query(sql, params) as R[],
         async each<R>(name: string, rows: readonly (readonly Value[])[]) {
           if (rows.length === 0) return [];

@@ -5,7 +5,8 @@
  */
 import type { Tx } from "../db/db.ts";
 import { layOut, type Unit } from "./batch.ts";
-import { arrivalsIn, type Grouped, groupsOf, letIn, lockQueues, promote, shared } from "./group.ts";
+import { type Reading, readingFrom } from "./front.ts";
+import { type Arrival, arrivalsIn, type Grouped, groupsOf, letIn, lockQueues, promote, shared } from "./group.ts";
 import { type HotQueue, NEVER } from "./queue-memory.ts";
 import type { ClaimAsk } from "./types.ts";
 
@@ -82,16 +83,21 @@ export async function claim(
   const claims = asks.map((): StoredClaim => ({ batches: [], nextInMs: null }));
   const portions = portionsOf(tx, asks, queues, draw);
   if (portions.length === 0) return { claims, late: [] };
-  const nos = [...new Set(portions.map((portion) => portion.queue.no))];
-  const arrivals = await arrivalsIn(tx, nos);
+  const read = readingsOf(tx, portions);
+  const nos = [...read.keys()];
+  const arrivals = await arrivalsIn(
+    tx,
+    [...read].map(([no, { later }]) => [no, later]),
+  );
   // All at once and so in one order: a second round of locks could wait in a circle with settles and sends.
   await lockQueues(tx, [...nos.filter((no) => shared(queues.get(no))), ...arrivals.map((row) => row.queue_no)]);
   await letIn(tx, arrivals, queues);
-  await pickHeads(tx, portions);
+  await pickHeads(tx, portions, read);
+  if (tx.littered) noteFronts(tx, portions, arrivals, queues);
   await pickNext(tx, portions, queues);
   const late: Late[] = [];
   for (const portion of portions) handOut(tx, portion, asks, claims, late);
-  await foretell(tx, portions, asks, claims, late);
+  await foretell(tx, read, portions, asks, claims, late);
   return { claims, late };
 }
 
@@ -116,7 +122,24 @@ function portionsOf(tx: Tx, asks: readonly ClaimAsk[], queues: ReadonlyMap<numbe
 const mostOf = (queue: HotQueue) => queue.maxAttempts ?? UNLIMITED;
 const isLate = (tx: Tx, message: Picked) => message.expires_at <= tx.now;
 
-async function pickHeads(tx: Tx, portions: readonly Portion[]): Promise<void> {
+/** From where each queue is read, all its portions alike. */
+function readingsOf(tx: Tx, portions: readonly Portion[]): Map<number, Reading> {
+  const read = new Map<number, Reading>();
+  for (const { queue } of portions) if (!read.has(queue.no)) read.set(queue.no, readingFrom(queue.front, tx.now, tx.littered));
+  return read;
+}
+
+/** Notes where lists began: with the first that was taken, so that it holds whether or not this is committed. */
+function noteFronts(tx: Tx, portions: readonly Portion[], arrivals: readonly Arrival[], queues: ReadonlyMap<number, HotQueue>): void {
+  for (const { queue } of portions) Object.assign(queue.front, { line: tx.now, later: tx.now });
+  for (const { queue, units } of portions) for (const { head } of units) queue.front.line = Math.min(queue.front.line, head.stood_at);
+  for (const { queue_no: no, later_at: at } of arrivals) {
+    const { front } = queues.get(no) as HotQueue;
+    front.later = Math.min(front.later, at);
+  }
+}
+
+async function pickHeads(tx: Tx, portions: readonly Portion[], read: ReadonlyMap<number, Reading>): Promise<void> {
   // Portions of one queue go one after the other: each must see what the one before has taken.
   const rounds: Portion[][] = [];
   const seen = new Map<number, number>();
@@ -130,7 +153,10 @@ async function pickHeads(tx: Tx, portions: readonly Portion[]): Promise<void> {
     const byQueue = new Map(round.map((portion) => [portion.queue.no, portion]));
     const heads = await tx.each<Picked>(
       "claim.heads",
-      round.map((p) => [p.queue.no, p.batches * p.batchSize, p.until, p.receipt, mostOf(p.queue), Number(shared(p.queue))]),
+      round.map(({ queue, batches, batchSize, until, receipt }) => {
+        const from = (read.get(queue.no) as Reading).line;
+        return [queue.no, from, batches * batchSize, until, receipt, mostOf(queue), Number(shared(queue))];
+      }),
     );
     heads.sort((a, b) => a.stood_at - b.stood_at || a.seq - b.seq);
     for (const head of heads) (byQueue.get(head.queue_no) as Portion).units.push({ head, followers: [] });
@@ -261,6 +287,7 @@ function toStored(m: Picked, receipt: number, leaseUntil: number): StoredMessage
 /** Answers the asks that were not filled when there will be more, as far as it is known now. */
 async function foretell(
   tx: Tx,
+  read: ReadonlyMap<number, Reading>,
   portions: readonly Portion[],
   asks: readonly ClaimAsk[],
   claims: readonly StoredClaim[],
@@ -276,9 +303,9 @@ async function foretell(
   const nos = new Set(hungry.map((i) => (asks[i] as ClaimAsk).queueNo));
   for (const row of await tx.each<{ queue_no: number; line_at: number | null; later_at: number | null }>(
     "claim.line",
-    [...nos].map((no) => [no]),
+    [...read].filter(([no]) => nos.has(no)).map(([no, { line, later, until }]) => [no, line, later, until]),
   ))
-    nextAt.set(row.queue_no, Math.min(row.line_at ?? NEVER, row.later_at ?? NEVER));
+    nextAt.set(row.queue_no, Math.min(row.line_at ?? NEVER, row.later_at ?? NEVER, (read.get(row.queue_no) as Reading).until));
   for (const { queueNo } of late) nextAt.set(queueNo, tx.now);
   for (const i of hungry) {
     const at = nextAt.get((asks[i] as ClaimAsk).queueNo) ?? NEVER;

@@ -17,12 +17,17 @@ export interface TestEngine {
   db: Db;
   engine: Engine;
   time: { now: number };
+  /** Claims are told that the table is littered, as PostgreSQL's may be. */
+  littered: boolean;
   reopen(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a fresh database of one kind. `statements` may hold planted faults. */
-export async function testEngine(kind: "sqlite" | "postgres", statements: Statements = real): Promise<TestEngine> {
+/** Opens a fresh database of one kind. `statements` may hold planted faults; `littered` is PostgreSQL's alone. */
+export async function testEngine(
+  kind: "sqlite" | "postgres",
+  { statements = real, littered = false }: { statements?: Statements; littered?: boolean } = {},
+): Promise<TestEngine> {
   const time = { now: 1_000_000 };
   const folder = scratch("store");
   const path = join(folder.path, "store.db");
@@ -30,11 +35,12 @@ export async function testEngine(kind: "sqlite" | "postgres", statements: Statem
   const open = (): Db =>
     kind === "sqlite"
       ? openSqlite({ path, statements, now: () => time.now, relaxedSync: true })
-      : openPostgres({ url, statements, offset: () => 0, instant: () => time.now });
+      : openPostgres({ url, statements, offset: () => 0, instant: () => time.now, littered: () => littered });
   const test: TestEngine = {
     db: open(),
     engine: undefined as unknown as Engine,
     time,
+    littered,
     async reopen() {
       await test.db.close();
       test.db = open();

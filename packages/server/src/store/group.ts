@@ -57,13 +57,17 @@ export async function promote(tx: Tx, groups: readonly [number, string][], queue
 /** Someone who was away and is due now. */
 export interface Arrival extends Grouped {
   seq: number;
+  later_at: number;
 }
 
-/** Who of queues was away and is due now, as far as one claim lets them in. Those named may be gone once their queues are locked. */
-export function arrivalsIn(tx: Tx, nos: readonly number[]): Promise<Arrival[]> {
+/**
+ * Who of queues was away and is due now, as far as one claim lets them in: pairs of a queue and the instant to read from. Those named may be
+ * gone once their queues are locked.
+ */
+export function arrivalsIn(tx: Tx, from: readonly (readonly [number, number])[]): Promise<Arrival[]> {
   return tx.each<Arrival>(
     "group.arrivals",
-    nos.map((no) => [no, ARRIVALS]),
+    from.map(([no, later]) => [no, later, ARRIVALS]),
   );
 }
 
@@ -78,11 +82,11 @@ export async function letIn(tx: Tx, due: readonly Arrival[], queues: ReadonlyMap
   const heads = new Map<string, { seq: number; line_at: number | null }>();
   for (const head of await tx.each<Grouped & { seq: number; line_at: number | null }>("group.head", groups))
     heads.set(`${head.queue_no} ${head.group_key}`, head);
-  const joined = await tx.each<Arrival>(
+  const joined = await tx.each<Omit<Arrival, "later_at">>(
     "group.join",
     due.map((row) => [row.seq]),
   );
-  const first = new Map<string, Arrival>();
+  const first = new Map<string, (typeof joined)[number]>();
   for (const row of joined) {
     const key = `${row.queue_no} ${row.group_key}`;
     const known = first.get(key);

@@ -3,6 +3,7 @@
  */
 import { Fault, type FaultDetails } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 import { lockQueues } from "./group.ts";
 import { messageId, readMessageId } from "./message-id.ts";
 import { readQueues } from "./queue-memory.ts";
@@ -131,7 +132,8 @@ async function peekMessages(
     ...(page.bodyBytes === null ? {} : { cut: page.bodyBytes }),
   };
   const stated = await tx.query<Stated>(
-    `SELECT m.seq, m.group_key, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.seq > :after ${dead} ORDER BY m.seq LIMIT :rows`,
+    `SELECT m.seq, m.group_key, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.${ANY_QUEUE} AND m.seq > :after ${dead}
+     ORDER BY m.seq LIMIT :rows`,
     { queueNo, after: params.after, rows: params.rows, now: tx.now, free },
   );
   const seen = await withLimits(tx, queueNo, keeping, stated);
@@ -203,7 +205,7 @@ async function purge(
   const upto = uptoSeq ?? ((await tx.sequence(1))[0] as number);
   const dead = scope === "dead" ? "AND m.dead_at IS NOT NULL" : "";
   const rows = await tx.query<{ seq: number; queue_no: number; group_key: string | null }>(
-    `SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.queue_no = :queueNo AND m.seq <= :upto ${dead}
+    `SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.queue_no = :queueNo AND m.${ANY_QUEUE} AND m.seq <= :upto ${dead}
      ORDER BY ${scope === "dead" ? "m.dead_at, m.seq" : "m.queue_no, m.seq"} LIMIT :limit`,
     { queueNo, upto, limit },
   );
@@ -307,7 +309,7 @@ async function listMessages(
   const seqs =
     state === null || state === "dead"
       ? await tx.query<{ seq: number }>(
-          `SELECT m.seq FROM message AS m WHERE m.queue_no = :queueNo ${state === null ? "" : "AND m.dead_at IS NOT NULL"}
+          `SELECT m.seq FROM message AS m WHERE m.queue_no = :queueNo AND m.${ANY_QUEUE} ${state === null ? "" : "AND m.dead_at IS NOT NULL"}
            ORDER BY m.queue_no, m.seq LIMIT :limit OFFSET :offset`,
           { queueNo, limit, offset },
         )

@@ -11,6 +11,7 @@ import { workflows } from "./migrations/005-workflows.ts";
 import { cluster } from "./migrations/006-cluster.ts";
 import { audit } from "./migrations/007-audit.ts";
 import { quotas } from "./migrations/008-quotas.ts";
+import { messageQueue } from "./migrations/009-message-queue.ts";
 
 export interface Migration {
   version: number;
@@ -19,7 +20,7 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit, quotas];
+export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit, quotas, messageQueue];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;

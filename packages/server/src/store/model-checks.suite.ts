@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type { StoredMessage } from "./claim.ts";
 import type { TestEngine } from "./engines.suite.ts";
+import { WHOLE_EVERY_MS } from "./front.ts";
 import { bySeq, type Model, type ModelMessage } from "./model-state.suite.ts";
 import { NEVER } from "./queue-memory.ts";
 
@@ -116,6 +117,7 @@ export function checkNext(
   ask: { queueNo: number; batchSize: number; batches: number },
   claim: { batches: StoredMessage[][]; nextInMs: number | null },
   late: number,
+  littered: boolean,
 ) {
   const queue = model.queueOf(ask.queueNo);
   if (claim.batches.flat().length === ask.batches * ask.batchSize || queue.paused) return assert.equal(claim.nextInMs, null);
@@ -129,6 +131,10 @@ export function checkNext(
       .map((m) => m.dueAt),
   );
   if (late > 0) return assert.equal(claim.nextInMs, 0);
+  // Who reads a part of the line also says when all of it is read again.
+  if (littered && claim.nextInMs !== null && claim.nextInMs < next - model.now) {
+    return assert.ok(claim.nextInMs > 0 && claim.nextInMs <= WHOLE_EVERY_MS);
+  }
   if (claim.nextInMs === null) return assert.equal(next, Number.POSITIVE_INFINITY, "something will be ready and nobody would look");
   const inGroups = model.live(queue.no).some((m) => model.groupIn(queue.no, m.group) !== null);
   if (!inGroups) assert.equal(claim.nextInMs, next - model.now);

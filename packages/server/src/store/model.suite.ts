@@ -150,7 +150,7 @@ export async function runModel(test: TestEngine, seed: number, operations: numbe
         const lateHere = late.filter((row) => row.queueNo === ask.queueNo);
         checkClaim(model, ask, claim.batches, lateHere);
         adopt(model, ask, claim.batches.flat(), lateHere);
-        checkNext(model, ask, claim, lateHere.length);
+        checkNext(model, ask, claim, lateHere.length, test.littered);
       });
       if (late.length > 0) {
         const { settles } = await hot({ settles: late.map((row) => ({ ...row, outcome: "expire" as const })) });

@@ -30,9 +30,10 @@ describe("the plans of SQLite", () => {
       if (name !== "state.last") expect(details, name).not.toMatch(/TEMP B-TREE FOR ORDER BY/);
       used.set(name, details);
     }
-    expect(used.get("claim.heads")).toContain("message_line (queue_no=? AND line_at<?)");
+    expect(used.get("claim.heads")).toContain("message_line (queue_no=? AND line_at>? AND line_at<?)");
     expect(used.get("claim.next")).toContain("message_group");
-    expect(used.get("group.arrivals")).toContain("message_later (queue_no=? AND later_at<?)");
+    expect(used.get("group.arrivals")).toContain("message_later (queue_no=? AND later_at>? AND later_at<?)");
+    expect(used.get("queue.waits")).toContain("message_queue");
     expect(used.get("sweep.expired")).toContain("message_expiry (expires_at<?)");
     expect(used.get("sweep.lapsed")).toContain("message_final (final_at<?)");
     await db.close();

@@ -234,8 +234,8 @@ describe("PostgreSQL alone", () => {
     );
     const now = Date.now();
     const cases: [statement: string, values: unknown[], index: string][] = [
-      ["claim.heads", [[1], [10], [now + 1], [2], [5], [0], now], "message_line"],
-      ["group.arrivals", [[1], [100], now], "message_later"],
+      ["claim.heads", [[1], [0], [10], [now + 1], [2], [5], [0], now], "message_line"],
+      ["group.arrivals", [[1], [0], [100], now], "message_later"],
       ["claim.next", [[1], ["g1"], [0], [10]], "message_group"],
       ["sweep.expired", [[100], now], "message_expiry"],
       ["sweep.lapsed", [[100], now], "message_final"],

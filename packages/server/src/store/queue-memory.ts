@@ -3,6 +3,7 @@
  * there is never remembered.
  */
 import type { Tx } from "../db/db.ts";
+import { type Front, unknownFront } from "./front.ts";
 import type { QueueSettings } from "./types.ts";
 
 /** A queue as the hot verbs see it. `limit` is Q19's: 1 is order, 2 to 1,000 a limit, `null` fairness only. */
@@ -11,6 +12,7 @@ export interface HotQueue extends QueueSettings {
   limit: number | null;
   /** The project against whose quota what clients send here counts; `null`: it has none. */
   quotaOf: number | null;
+  front: Front;
 }
 
 /** Far beyond every instant: what never expires, and what only a settle or a sweep may move. */
@@ -28,7 +30,7 @@ export async function readQueues(tx: Tx, nos: Iterable<number>): Promise<Map<num
   for (const row of await tx.each<{ no: number; type: string; settings: string; quota_of: number | null }>("queue.read", unknown)) {
     const settings = JSON.parse(row.settings) as QueueSettings;
     const limit = row.type === "fifo" ? 1 : settings.groupConcurrency;
-    const queue: HotQueue = { ...settings, no: row.no, limit, quotaOf: row.quota_of };
+    const queue: HotQueue = { ...settings, no: row.no, limit, quotaOf: row.quota_of, front: unknownFront() };
     tx.remember(row.no, queue);
     queues.set(row.no, queue);
   }

@@ -5,6 +5,7 @@
  */
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 import { placeConsumer } from "./consumer.ts";
 import { inList } from "./in-list.ts";
 import { laneChanged } from "./lane-change.ts";
@@ -189,7 +190,7 @@ async function removeDeleted(tx: Tx): Promise<boolean> {
   // Removals that have nothing left to do wait among the others: they must not stand before those that have. Many go at once: a
   // topic's end leaves a queue for each of its subscriptions, with a message or none in it.
   const removals = await tx.query<{ queue_no: number }>(
-    `SELECT r.queue_no FROM queue_removal AS r WHERE EXISTS (SELECT 1 FROM message AS m WHERE m.queue_no = r.queue_no)
+    `SELECT r.queue_no FROM queue_removal AS r WHERE EXISTS (SELECT 1 FROM message AS m WHERE m.queue_no = r.queue_no AND m.${ANY_QUEUE})
        OR EXISTS (SELECT 1 FROM dedup AS d WHERE d.queue_no = r.queue_no) LIMIT :rows`,
     { rows: REMOVAL_ROWS },
   );
@@ -203,7 +204,10 @@ async function removeDeleted(tx: Tx): Promise<boolean> {
     removals.map((removal) => removal.queue_no),
   );
   const params = { ...queues.params, rows: REMOVAL_ROWS };
-  const found = await tx.query<{ seq: number }>(`SELECT seq FROM message WHERE queue_no IN (${queues.text}) LIMIT :rows`, params);
+  const found = await tx.query<{ seq: number }>(
+    `SELECT seq FROM message WHERE queue_no IN (${queues.text}) AND ${ANY_QUEUE} LIMIT :rows`,
+    params,
+  );
   if (found.length > 0) {
     const messages = inList(
       "seq",

@@ -5,6 +5,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 import { readMessageId } from "./message-id.ts";
 import { moveDeadLetters } from "./move.ts";
 
@@ -86,7 +87,7 @@ async function findNamed(tx: Tx, queueNo: number, ids: readonly string[]): Promi
 async function countAll(tx: Tx, queueNo: number): Promise<number> {
   const [row] = await tx.query(
     `SELECT (SELECT count(*) FROM message WHERE queue_no = :queueNo AND dead_at IS NOT NULL)
-       + (SELECT count(*) FROM message WHERE queue_no = :queueNo AND dead_at IS NULL AND ${LETTER}) AS n`,
+       + (SELECT count(*) FROM message WHERE queue_no = :queueNo AND ${ANY_QUEUE} AND dead_at IS NULL AND ${LETTER}) AS n`,
     { queueNo },
   );
   return Number(row?.n ?? 0);
@@ -98,7 +99,7 @@ async function startRedrive(tx: Tx, given: NewRedrive): Promise<RedriveRow> {
   const [queue] = await tx.query("SELECT no FROM queue WHERE no = :queueNo", { queueNo });
   if (queue === undefined) throw new Fault("queue_not_found", "There is no such queue.");
   const [counter] = await tx.query("UPDATE queue_counter SET last = last + 1 RETURNING last");
-  const [top] = await tx.query("SELECT seq FROM message WHERE queue_no = :queueNo ORDER BY seq DESC LIMIT 1", { queueNo });
+  const [top] = await tx.query(`SELECT seq FROM message WHERE queue_no = :queueNo AND ${ANY_QUEUE} ORDER BY seq DESC LIMIT 1`, { queueNo });
   const seqs = given.messageIds === null ? null : await findNamed(tx, queueNo, given.messageIds);
   const selected = seqs === null ? await countAll(tx, queueNo) : seqs.length;
   const place: Place = { after: 0, seqs };
@@ -159,7 +160,7 @@ async function nextLetters(tx: Tx, queueNo: number, place: Place, upto: number, 
   }
   const rows = await tx.query(
     `SELECT seq, CASE WHEN ${LETTER} THEN 1 ELSE 0 END AS letter FROM message
-     WHERE queue_no = :queueNo AND seq > :after AND seq <= :upto ORDER BY seq LIMIT :rows`,
+     WHERE queue_no = :queueNo AND ${ANY_QUEUE} AND seq > :after AND seq <= :upto ORDER BY seq LIMIT :rows`,
     { queueNo, after: place.after, upto, rows: STEP_ROWS },
   );
   const seqs: number[] = [];

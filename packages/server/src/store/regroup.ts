@@ -3,6 +3,7 @@
  * One transaction over the whole queue, since claims by the old rule and by the new one must not mix.
  */
 import type { Tx } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 import { lockQueues, promote } from "./group.ts";
 import { type HotQueue, NEVER } from "./queue-memory.ts";
 
@@ -14,7 +15,7 @@ export async function regroup(tx: Tx, queueNo: number, limit: number | null): Pr
   const params = { queueNo, now: tx.now, common: Number(limit === null), shared: Number(limit !== 1) };
   await tx.query(
     `UPDATE message SET group_key = CASE WHEN :common = 1 THEN coalesce(group_key, '') ELSE nullif(group_key, '') END
-     WHERE queue_no = :queueNo`,
+     WHERE queue_no = :queueNo AND ${ANY_QUEUE}`,
     { queueNo, common: params.common },
   );
   await tx.query(
@@ -23,7 +24,7 @@ export async function regroup(tx: Tx, queueNo: number, limit: number | null): Pr
        later_at = CASE WHEN group_key IS NULL THEN NULL WHEN :shared = 1 AND final_at IS NOT NULL THEN ${NEVER}
          WHEN due_at > :now AND (:shared = 1 OR receives = 0) THEN due_at END,
        held_key = CASE WHEN :shared = 1 AND (receipt IS NULL OR due_at <= :now) THEN NULL WHEN receives > 0 THEN group_key END
-     WHERE queue_no = :queueNo AND dead_at IS NULL`,
+     WHERE queue_no = :queueNo AND ${ANY_QUEUE} AND dead_at IS NULL`,
     { queueNo, now: params.now, shared: params.shared },
   );
   const groups = await tx.query<{ group_key: string }>(

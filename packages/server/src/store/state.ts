@@ -3,6 +3,7 @@
  * also a matter of the others: its first due members are ready, as many as may still be leased, and the rest waits.
  */
 import type { Tx } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 import { readQueues } from "./queue-memory.ts";
 
 export type MessageState = "scheduled" | "ready" | "waiting" | "inflight" | "dead";
@@ -35,7 +36,7 @@ export async function keepingIn(tx: Tx, queueNo: number): Promise<Keeping> {
  * The numbers and states of a queue's first `:most` live messages: the text of a query with `:queueNo`, `:now` and the `params`.
  */
 export function statesFrom({ limit }: Keeping): string {
-  const alone = `SELECT m.seq, m.group_key, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.dead_at IS NULL
+  const alone = `SELECT m.seq, m.group_key, ${STATE} AS state FROM message AS m WHERE m.queue_no = :queueNo AND m.${ANY_QUEUE} AND m.dead_at IS NULL
     ORDER BY m.queue_no, m.seq LIMIT :most`;
   if (limit === null) return alone;
   return `SELECT r.seq, r.group_key, CASE WHEN r.due = 0 OR r.group_key IS NULL THEN r.state

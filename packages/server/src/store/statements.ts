@@ -8,6 +8,9 @@ import { NEVER } from "./queue-memory.ts";
 import { topicStatements } from "./topic-statements.ts";
 import { workflowStatements } from "./workflow-statements.ts";
 
+/** A column as a condition on it needs it beside the message's number: served by no index, else PostgreSQL may prefer that one. */
+const LATER_AT = `coalesce(message.later_at, ${NEVER})`;
+const EXPIRES_AT = "message.expires_at + 0";
 /** The rows a lease still holds. */
 const HELD = "message.seq = :seq AND message.queue_no = :q AND message.receipt = :receipt AND message.due_at > $now";
 /** The rows whose lease holds, or whose last attempt has lapsed. */
@@ -42,10 +45,10 @@ const lease = (
 
 const LINE: Statement = {
   kind: "select",
-  params: { q: "int" },
-  select: `SELECT :q AS queue_no, (SELECT m.line_at FROM message AS m WHERE m.queue_no = :q AND m.line_at IS NOT NULL
-      ORDER BY m.line_at LIMIT 1) AS line_at,
-    (SELECT m.later_at FROM message AS m WHERE m.queue_no = :q AND m.later_at IS NOT NULL ORDER BY m.later_at LIMIT 1) AS later_at`,
+  params: { q: "int", line: "bigint", later: "bigint", until: "bigint" },
+  select: `SELECT :q AS queue_no, (SELECT m.line_at FROM message AS m WHERE m.queue_no = :q AND m.line_at >= :line AND m.line_at <= :until
+      ORDER BY m.line_at LIMIT 1) AS line_at, (SELECT m.later_at FROM message AS m
+      WHERE m.queue_no = :q AND m.later_at >= :later AND m.later_at <= :until ORDER BY m.later_at LIMIT 1) AS later_at`,
 };
 
 /** Every hot statement by name; the name begins with the verb that owns it. */
@@ -186,15 +189,15 @@ export const statements = {
   },
   "group.arrivals": {
     kind: "select",
-    params: { q: "int", n: "int" },
-    select: `SELECT m.seq, m.queue_no, m.group_key FROM message AS m WHERE m.queue_no = :q AND m.later_at <= $now
-      ORDER BY m.later_at LIMIT :n`,
+    params: { q: "int", from: "bigint", n: "int" },
+    select: `SELECT m.seq, m.queue_no, m.group_key, m.later_at FROM message AS m
+      WHERE m.queue_no = :q AND m.later_at >= :from AND m.later_at <= $now ORDER BY m.later_at LIMIT :n`,
   },
   "group.join": {
     kind: "write",
     params: { seq: "bigint" },
     head: "UPDATE message SET later_at = NULL, held_key = NULL",
-    where: "message.seq = :seq AND message.later_at <= $now",
+    where: `message.seq = :seq AND ${LATER_AT} <= $now`,
     returning: "message.seq AS seq, message.queue_no AS queue_no, message.group_key AS group_key",
   },
   "group.stand": {
@@ -221,9 +224,9 @@ export const statements = {
 
   "claim.heads": {
     kind: "take",
-    params: { q: "int", n: "int", until: "bigint", receipt: "bigint", most: "int", shared: "int" },
-    pick: `SELECT ${CLAIMED}, m.line_at AS stood_at{also} FROM message AS m WHERE m.queue_no = :q AND m.line_at <= $now
-      ORDER BY m.line_at, m.seq LIMIT :n {skipLocked}`,
+    params: { q: "int", from: "bigint", n: "int", until: "bigint", receipt: "bigint", most: "int", shared: "int" },
+    pick: `SELECT ${CLAIMED}, m.line_at AS stood_at{also} FROM message AS m
+      WHERE m.queue_no = :q AND m.line_at >= :from AND m.line_at <= $now ORDER BY m.line_at, m.seq LIMIT :n {skipLocked}`,
     carry: ["until", "receipt", "most", "shared"],
     set: `line_at = CASE WHEN due.shared = 1 AND message.group_key IS NOT NULL THEN NULL WHEN due.attempts >= due.most THEN ${NEVER} ELSE due.until END,
       ${lease("due.")}`,
@@ -264,7 +267,7 @@ export const statements = {
     head: `UPDATE message SET receipt = NULL, due_at = :at, final_at = NULL, attempts = attempts - :undo,
       last_error = coalesce(:error, last_error), line_at = CASE WHEN group_key IS NULL THEN :at END,
       later_at = CASE WHEN :shared = 1 AND group_key IS NOT NULL THEN :at END, held_key = CASE WHEN :shared = 1 THEN NULL ELSE held_key END`,
-    where: `${HELD} AND message.expires_at > $now AND (message.final_at IS NULL OR :anyway = 1)`,
+    where: `${HELD} AND ${EXPIRES_AT} > $now AND (message.final_at IS NULL OR :anyway = 1)`,
     returning: WHO,
   },
   "settle.extend": {
@@ -280,7 +283,7 @@ export const statements = {
     kind: "write",
     params: { seq: "bigint", q: "int", receipt: "bigint", lapse: "int" },
     head: "DELETE FROM message",
-    where: `${ENDED} AND message.expires_at <= $now`,
+    where: `${ENDED} AND ${EXPIRES_AT} <= $now`,
     returning: WHO,
   },
   "settle.which": {
@@ -347,7 +350,7 @@ export const statements = {
     kind: "write",
     params: { seq: "bigint" },
     head: "DELETE FROM message",
-    where: "message.seq = :seq AND message.expires_at <= $now AND (message.receipt IS NULL OR message.due_at <= $now)",
+    where: `message.seq = :seq AND ${EXPIRES_AT} <= $now AND (message.receipt IS NULL OR message.due_at <= $now)`,
     returning: `${WHO}, message.dead_at AS dead_at, message.line_at AS line_at, message.held_key AS held_key`,
   },
   "sweep.dedup": {

@@ -1,5 +1,6 @@
 /** The hot statements of topics: accepting publications, moving their fan-out on, and the records of deliveries. See `Statement` in `db/db.ts`. */
 import type { Statement } from "../db/db.ts";
+import { ANY_QUEUE } from "./by-queue.ts";
 
 /** What a fan-out and its deliveries need of a notification. */
 const CONTENT = `n.no, n.topic_no, n.version, n.members, n.walked, n.accepted_at, n.message_group, n.subject, n.attributes, n.structure,
@@ -64,7 +65,7 @@ export const topicStatements = {
   "queue.waits": {
     kind: "select",
     params: { q: "int" },
-    select: "SELECT m.queue_no FROM message AS m WHERE m.queue_no = :q ORDER BY m.queue_no, m.seq LIMIT 1",
+    select: `SELECT m.queue_no FROM message AS m WHERE m.queue_no = :q AND m.${ANY_QUEUE} ORDER BY m.queue_no, m.seq LIMIT 1`,
   },
 
   "delivery.insert": {
