@@ -14,7 +14,7 @@ it("P16, A13: to a node that was away for longer than changes are kept every que
     const { result } = await test.engine.cold({ verb: "laneChanges", args: [since], key: null });
     return (result as { changes: { queueNo: number }[] }).changes.map(({ queueNo }) => queueNo).sort();
   };
-  for (const no of [1, 2]) await putQueue(test.db, no);
+  for (const no of [1, 2]) await putQueue(test.db, no, {});
   const from = test.time.now;
   const change = (no: number) => test.db.transaction((tx) => laneChanged(tx, no));
   test.time.now += 60_000;
