@@ -20,7 +20,17 @@ export interface Migration {
 }
 
 /** Every step, ascending, without gaps. */
-export const migrations: readonly Migration[] = [foundation, deployments, schedules, topics, workflows, cluster, audit, quotas, messageQueue];
+export const migrations: readonly Migration[] = [
+  foundation,
+  deployments,
+  schedules,
+  topics,
+  workflows,
+  cluster,
+  audit,
+  quotas,
+  messageQueue,
+];
 
 /** One number that all nodes lock while they migrate. */
 const LOCK = 7_402;
