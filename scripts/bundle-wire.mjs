@@ -13,7 +13,7 @@ function copy(name) {
   for (const extension of [".js", ".d.ts"]) {
     const text = readFileSync(join(wire, name + extension), "utf8");
     for (const [, from] of text.matchAll(/from "([^"]+)"/g)) {
-      const neighbour = /^\.\/([a-z-]+)\.[jt]s$/.exec(from)?.[1];
+      const neighbour = /^\.\/([a-z0-9-]+)\.[jt]s$/.exec(from)?.[1];
       if (neighbour === undefined) throw new Error(`wire/${name} imports ${from}: it must import only its neighbours`);
       neighbours.add(neighbour);
     }

@@ -35,7 +35,11 @@ export function delivered(shape: Shape = {}): { headers: Record<string, string>;
       ...rest,
     },
     {
-      hmac: (secretKey, ...parts) => Uint8Array.from(createHmac("sha256", secretKey).update(Buffer.concat(parts)).digest()),
+      hmac: (form, secretKey, ...parts) => {
+        const state = createHmac("sha256", secretKey);
+        for (const part of parts) state.update(part);
+        return state.digest(form);
+      },
       keys: [parseSecret(key) as SigningKey],
       wallMs: at,
       version: "0",

@@ -2,9 +2,12 @@
  * HMAC-SHA256 and SHA-256 by WebCrypto, which only answers asynchronously. The contract's pure checks want an HMAC at once: a check is
  * run twice, first to learn which digests it needs, then with them. That is sound because it decides from its arguments alone.
  */
-import type { Hmac } from "@millrace/contract/wire";
+import { base64, type Hmac, hex } from "@millrace/contract/wire";
 
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+const utf8 = new TextEncoder();
+
+function joined(texts: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
+  const parts = texts.map((part) => (typeof part === "string" ? utf8.encode(part) : part));
   const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -23,13 +26,13 @@ async function digest(key: Uint8Array, text: Uint8Array<ArrayBuffer>): Promise<U
 export async function withHmac<T>(run: (hmac: Hmac) => T): Promise<T> {
   const asked: Promise<Uint8Array>[] = [];
   const nothing = new Uint8Array(32);
-  run((key, ...parts) => {
+  run((_form, key, ...parts) => {
     asked.push(digest(key, joined(parts)));
-    return nothing;
+    return "";
   });
   const digests = await Promise.all(asked);
   let at = 0;
-  return run(() => digests[at++] ?? nothing);
+  return run((form) => (form === "hex" ? hex : base64)(digests[at++] ?? nothing));
 }
 
 /** The 32 bytes of a SHA-256. */

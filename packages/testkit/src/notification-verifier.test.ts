@@ -14,10 +14,10 @@ interface Question {
   now: number;
 }
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const mac = createHmac("sha256", key);
   for (const part of parts) mac.update(part);
-  return Uint8Array.from(mac.digest());
+  return mac.digest(form);
 };
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo";
 const now = 1_790_000_000;

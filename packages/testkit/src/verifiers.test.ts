@@ -15,10 +15,10 @@ import { describe, expect, it } from "vitest";
 import { ask, type Language, type Question, serve } from "./foreign-verifier.ts";
 import { lacks } from "./tools.ts";
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const mac = createHmac("sha256", key);
   for (const part of parts) mac.update(part);
-  return Uint8Array.from(mac.digest());
+  return mac.digest(form);
 };
 const wallMs = Date.UTC(2026, 9, 13, 17, 2, 40, 700);
 const seconds = Math.floor(wallMs / 1000);

@@ -28,10 +28,10 @@ export interface DemoReceiver {
   close(): Promise<void>;
 }
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const digest = createHmac("sha256", key);
   for (const part of parts) digest.update(part);
-  return new Uint8Array(digest.digest());
+  return digest.digest(form);
 };
 
 const maxBodyBytes = 16 * 1024 * 1024;

@@ -7,7 +7,7 @@ import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { connect } from "node:net";
 import type { Answer as Answered, Operations } from "@millrace/contract";
-import { gigadriveMessage, type Outcome, type SigningKey } from "@millrace/contract/wire";
+import { gigadriveMessage, type Hmac, type Outcome, type SigningKey } from "@millrace/contract/wire";
 import { version } from "../version.ts";
 
 export type Leased = Answered<Operations["GigadriveReceive"]>["messages"][number];
@@ -24,10 +24,10 @@ const YEAR_MS = 31_536_000_000;
 /** The one deployment that a forwarded message names. */
 const DEPLOYMENT = "listen";
 
-const hmac = (key: Uint8Array, ...parts: Uint8Array[]): Uint8Array => {
+const hmac: Hmac = (form, key, ...parts) => {
   const state = createHmac("sha256", key);
   for (const part of parts) state.update(part);
-  return new Uint8Array(state.digest());
+  return state.digest(form);
 };
 
 const portOf = (url: URL): number => Number(url.port) || (url.protocol === "https:" ? 443 : 80);

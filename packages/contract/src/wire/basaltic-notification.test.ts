@@ -14,10 +14,10 @@ import type { Hmac, SigningKey, WireRequest } from "./format.ts";
 import { parseSecret } from "./signing.ts";
 import { verifyBasaltic } from "./verify.ts";
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const state = createHmac("sha256", key);
   for (const part of parts) state.update(part);
-  return new Uint8Array(state.digest());
+  return state.digest(form);
 };
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo";
 const key = parseSecret(secret) as SigningKey;

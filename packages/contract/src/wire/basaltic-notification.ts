@@ -5,6 +5,7 @@
 import { type Answer, type Format, httpError, type Making, type Reading, type SigningKey, type WireRequest } from "./format.ts";
 import { retryAfterMs } from "./retry.ts";
 import { basalticSignature, standardWebhooksSignature } from "./signing.ts";
+import { utf8 } from "./utf8.ts";
 
 /** An attribute as publishers give it: a plain string, or a value with its type; `Binary` values are base64 texts. */
 export type NotificationAttribute =
@@ -45,7 +46,6 @@ export type NotificationDelivery = { deliveryId: string; attempt: number } & (
   | { kind: "confirmation"; parts: ConfirmationParts }
 );
 
-const encoder = new TextEncoder();
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** The envelope as JSON text; `subject` and `attributes` are in it when they were given, an empty subject too. */
@@ -85,7 +85,7 @@ export function buildNotification(delivery: NotificationDelivery, making: Making
   let text: string;
   if (delivery.kind === "confirmation") text = confirmationBody(delivery.parts);
   else text = delivery.raw ? delivery.parts.message : notificationEnvelope(delivery.parts);
-  const body = encoder.encode(text);
+  const body = utf8(text);
   const seconds = Math.floor(making.wallMs / 1000);
   const headers: Record<string, string> = {
     "content-type": "application/json",

@@ -6,10 +6,10 @@ import { cut, type Hmac, type SigningKey } from "./format.ts";
 import { generateSecret, parseSecret } from "./signing.ts";
 import { verifyEzgh } from "./verify.ts";
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const state = createHmac("sha256", key);
   for (const part of parts) state.update(part);
-  return Uint8Array.from(state.digest());
+  return state.digest(form);
 };
 const keys = [parseSecret(generateSecret((n) => new Uint8Array(n).fill(9))) as SigningKey];
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);

@@ -5,6 +5,7 @@
 import { type Answer, type Format, httpError, type Making, type Outcome, type Reading, type WireRequest } from "./format.ts";
 import { retryAfterMs } from "./retry.ts";
 import { base64, ezghSignature, standardWebhooksSignature } from "./signing.ts";
+import { utf8 } from "./utf8.ts";
 
 /** A message as the format needs it; a claimed message has these fields. */
 export interface PushMessage {
@@ -31,7 +32,6 @@ export interface PushDelivery {
   messages: readonly PushMessage[];
 }
 
-const encoder = new TextEncoder();
 // A byte order mark is part of the text: what was sent is what is delivered.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -76,7 +76,7 @@ export function buildPush(delivery: PushDelivery, making: Making): WireRequest {
     messages += `${messages === "" ? "" : ","}${messageJson(message, delivery.fifo)}`;
     traceparent ??= message.meta?.traceparent;
   }
-  const body = encoder.encode(
+  const body = utf8(
     `{"subscription":"${delivery.subscription}","queue":"${delivery.queue}","deliveryId":"${delivery.deliveryId}","messages":[${messages}]}`,
   );
   const seconds = Math.floor(making.wallMs / 1000);

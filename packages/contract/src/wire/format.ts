@@ -3,8 +3,8 @@
  * pure functions; the engine carries bytes between them and knows nothing else about it.
  */
 
-/** HMAC-SHA256 over the parts as if they were one text; handed in, because this package does no cryptography. */
-export type Hmac = (key: Uint8Array, ...parts: Uint8Array[]) => Uint8Array;
+/** HMAC-SHA256 over the parts as if they were one text, as lower-case hex or padded base64; handed in, because this package does no cryptography. */
+export type Hmac = (form: "hex" | "base64", key: Uint8Array, ...parts: (string | Uint8Array)[]) => string;
 
 /** A request as it goes out: everything the format decides. The engine adds `Host` and `Content-Length`. */
 export interface WireRequest {

@@ -4,7 +4,7 @@
  */
 import type { Hmac, SigningKey } from "./format.ts";
 
-const utf8 = new TextEncoder();
+const encoder = new TextEncoder();
 const prefix = "whsec_";
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
@@ -59,18 +59,18 @@ export function parseSecret(secret: string): SigningKey | undefined {
   }
   // 43 letters carry two bits more than 32 bytes: anything but zero there is another text for the same key.
   if ((held & 3) !== 0) return undefined;
-  return { decoded, literal: utf8.encode(secret) };
+  return { decoded, literal: encoder.encode(secret) };
 }
 
 /** What EZGH signs ahead of the body: `t.`, t in Unix seconds. */
-export const ezghText = (seconds: number): Uint8Array => utf8.encode(`${seconds}.`);
+export const ezghText = (seconds: number): string => `${seconds}.`;
 
 /** What Standard Webhooks signs ahead of the body: `id.timestamp.`, the timestamp in Unix seconds. */
-export const standardWebhooksText = (id: string, seconds: number): Uint8Array => utf8.encode(`${id}.${seconds}.`);
+export const standardWebhooksText = (id: string, seconds: number): string => `${id}.${seconds}.`;
 
 /** What Gigadrive signs, whole: Unix milliseconds, queue, message id, attempt and the body's SHA-256 in lower-case hex. */
-export const gigadriveText = (ms: number, queue: string, messageId: string, attempt: number, bodyHash: string): Uint8Array =>
-  utf8.encode(`${ms}.${queue}.${messageId}.${attempt}.${bodyHash}`);
+export const gigadriveText = (ms: number, queue: string, messageId: string, attempt: number, bodyHash: string): string =>
+  `${ms}.${queue}.${messageId}.${attempt}.${bodyHash}`;
 
 /** What Basaltic signs ahead of the body: `timestamp.`, in Unix seconds. */
 export const basalticText = ezghText;
@@ -79,14 +79,14 @@ export const basalticText = ezghText;
 export function ezghSignature(hmac: Hmac, keys: readonly SigningKey[], seconds: number, body: Uint8Array): string {
   const text = ezghText(seconds);
   let value = `t=${seconds}`;
-  for (const key of keys) value += `,v1=${hex(hmac(key.decoded, text, body))}`;
+  for (const key of keys) value += `,v1=${hmac("hex", key.decoded, text, body)}`;
   return value;
 }
 
 /** `webhook-signature`: one `v1,<base64>` per key, separated by spaces, in the order given (newest first). */
 export function standardWebhooksSignature(hmac: Hmac, keys: readonly SigningKey[], id: string, seconds: number, body: Uint8Array): string {
   const text = standardWebhooksText(id, seconds);
-  return keys.map((key) => `v1,${base64(hmac(key.decoded, text, body))}`).join(" ");
+  return keys.map((key) => `v1,${hmac("base64", key.decoded, text, body)}`).join(" ");
 }
 
 /** `x-gigadrive-queue-signature`: `t` in milliseconds and exactly one `v1`. */
@@ -96,10 +96,10 @@ export function gigadriveSignature(
   ms: number,
   of: { queue: string; messageId: string; attempt: number; bodyHash: string },
 ): string {
-  return `t=${ms},v1=${hex(hmac(key.literal, gigadriveText(ms, of.queue, of.messageId, of.attempt, of.bodyHash)))}`;
+  return `t=${ms},v1=${hmac("hex", key.literal, gigadriveText(ms, of.queue, of.messageId, of.attempt, of.bodyHash))}`;
 }
 
 /** `X-Basaltic-Signature`, to go with `X-Basaltic-Timestamp` of the same seconds. */
 export function basalticSignature(hmac: Hmac, key: SigningKey, seconds: number, body: Uint8Array): string {
-  return `v1=${hex(hmac(key.literal, basalticText(seconds), body))}`;
+  return `v1=${hmac("hex", key.literal, basalticText(seconds), body)}`;
 }

@@ -3,7 +3,7 @@
  * Whatever the header holds, the answer is `true` or `false`, never an error, and digests are compared in constant time.
  */
 import type { Hmac, SigningKey } from "./format.ts";
-import { basalticText, ezghText, gigadriveText, hex } from "./signing.ts";
+import { basalticText, ezghText, gigadriveText } from "./signing.ts";
 
 /** How far from now a signature may have been made, in milliseconds; the bound itself is accepted. */
 export const toleranceMs = 300_000;
@@ -50,7 +50,7 @@ export function verifyEzgh(hmac: Hmac, header: string | undefined, body: Uint8Ar
   if (parsed === undefined || !fresh(Number(parsed.t) * 1000, Math.floor(nowMs / 1000) * 1000)) return false;
   const text = ezghText(Number(parsed.t));
   return anySame(
-    keys.map((key) => hex(hmac(key.decoded, text, body))),
+    keys.map((key) => hmac("hex", key.decoded, text, body)),
     parsed.signatures,
   );
 }
@@ -67,7 +67,7 @@ export function verifyGigadrive(
   if (parsed === undefined || !fresh(Number(parsed.t), nowMs)) return false;
   const text = gigadriveText(Number(parsed.t), of.queue, of.messageId, of.attempt, of.bodyHash);
   return anySame(
-    keys.map((key) => hex(hmac(key.literal, text))),
+    keys.map((key) => hmac("hex", key.literal, text)),
     parsed.signatures,
   );
 }
@@ -86,7 +86,7 @@ export function verifyBasaltic(
   if (parsed === undefined || !fresh(Number(timestamp) * 1000, Math.floor(nowMs / 1000) * 1000)) return false;
   const text = basalticText(Number(timestamp));
   return anySame(
-    keys.map((key) => hex(hmac(key.literal, text, body))),
+    keys.map((key) => hmac("hex", key.literal, text, body)),
     parsed.signatures,
   );
 }

@@ -4,6 +4,7 @@
  */
 import type { Making, WireRequest } from "./format.ts";
 import { ezghSignature, standardWebhooksSignature } from "./signing.ts";
+import { utf8 } from "./utf8.ts";
 
 /** The version that this side speaks. */
 export const protocolVersion = "1.2";
@@ -149,11 +150,9 @@ export interface SyncRequest {
   appId: string;
 }
 
-const encoder = new TextEncoder();
-
 /** The signed request that carries a task or a sync to a push app; `id` becomes the `webhook-id`. */
 export function buildWorkflowCall(call: Task | SyncRequest, id: string, making: Making): WireRequest {
-  const body = encoder.encode(JSON.stringify(call));
+  const body = utf8(JSON.stringify(call));
   const seconds = Math.floor(making.wallMs / 1000);
   return {
     headers: {

@@ -16,10 +16,10 @@ interface Vectors {
   answers: Examples;
 }
 const vectors = JSON.parse(readFileSync(new URL("../../../../spec/workflow-protocol.json", import.meta.url), "utf8")) as Vectors;
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const digest = createHmac("sha256", key);
   for (const part of parts) digest.update(part);
-  return new Uint8Array(digest.digest());
+  return digest.digest(form);
 };
 
 describe("the vectors of the workflow protocol", () => {
@@ -32,8 +32,8 @@ describe("the vectors of the workflow protocol", () => {
     const bytes = new TextEncoder().encode(body);
     const at = Number(headers["webhook-timestamp"]) * 1000;
     expect(verifyEzgh(hmac, headers["ezgh-signature"], bytes, [key], at)).toBe(true);
-    const text = new TextEncoder().encode(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.`);
-    expect(headers["webhook-signature"]).toBe(`v1,${Buffer.from(hmac(key.decoded, text, bytes)).toString("base64")}`);
+    const text = `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.`;
+    expect(headers["webhook-signature"]).toBe(`v1,${hmac("base64", key.decoded, text, bytes)}`);
     if (name === "execute") expect(task.parse(JSON.parse(body))).toEqual(JSON.parse(body));
   });
 

@@ -48,7 +48,11 @@ const confirmation = (confirmUrl = "https://m.example/v1/confirm?token=t"): Noti
 /** A delivery as the server makes it, signed now; `change` may spoil its headers. */
 function requestOf(delivery: NotificationDelivery, { at = Date.now(), key = secret, change = (_: Headers) => {} } = {}): Request {
   const { headers, body } = buildNotification(delivery, {
-    hmac: (secretKey, ...texts) => Uint8Array.from(createHmac("sha256", secretKey).update(Buffer.concat(texts)).digest()),
+    hmac: (form, secretKey, ...texts) => {
+      const state = createHmac("sha256", secretKey);
+      for (const text of texts) state.update(text);
+      return state.digest(form);
+    },
     keys: [literal(key)],
     wallMs: at,
     version: "0",

@@ -6,10 +6,10 @@ import { json } from "../scripted.fixture.ts";
 import { serve } from "./serve.ts";
 import { workflow } from "./workflow.ts";
 
-const hmac: Hmac = (key, ...parts) => {
+const hmac: Hmac = (form, key, ...parts) => {
   const digest = createHmac("sha256", key);
   for (const part of parts) digest.update(part);
-  return digest.digest();
+  return digest.digest(form);
 };
 const secretOf = (byte: number): string => generateSecret((length) => new Uint8Array(length).fill(byte));
 const secret = secretOf(65);

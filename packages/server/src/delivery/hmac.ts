@@ -2,9 +2,9 @@
 import { createHmac } from "node:crypto";
 import type { Hmac } from "@millrace/contract/wire";
 
-/** The digest over all parts in turn: 32 bytes. */
-export const hmac: Hmac = (key, ...parts) => {
+/** The digest over all parts in turn. */
+export const hmac: Hmac = (form, key, ...parts) => {
   const state = createHmac("sha256", key);
   for (const part of parts) state.update(part);
-  return state.digest() as unknown as Uint8Array;
+  return state.digest(form);
 };
