@@ -31,7 +31,15 @@ export interface MemoryOptions {
   runs: Readonly<Record<string, (input: unknown) => unknown>>;
   /** When the run is cancelled, in milliseconds after the start. */
   cancelAfterMs?: number;
+  /** How long the run may take, in milliseconds. */
+  timeoutMs?: number;
   uuid(): string;
+}
+
+/** A message that nobody got yet; `at`: when it comes. */
+interface Unread {
+  message: TestMessage;
+  at: number;
 }
 
 /** A journal. */
@@ -42,22 +50,24 @@ export interface Memory {
   record(records: readonly StepRecord[]): JournalStep[];
   /** Keeps what came with an execution's answer: its code is told of nothing any more. */
   keep(records: readonly StepRecord[]): void;
-  /** Lets happen what the run waits for, moving time on if need be; `false` when nothing ever will. */
+  /** Lets happen what the run waits for, moving time on if need be; `false` when nothing ever will, or the run's time is over before. */
   wake(): Promise<boolean>;
   readonly cancelled: boolean;
+  readonly timedOut: boolean;
 }
 
 const later = Number.POSITIVE_INFINITY;
 
 /** Makes an empty journal. */
-export function createMemory({ clock, messages, runs, cancelAfterMs = later, uuid }: MemoryOptions): Memory {
+export function createMemory({ clock, messages, runs, cancelAfterMs = later, timeoutMs = later, uuid }: MemoryOptions): Memory {
   const startedAt = clock.now();
   const steps = new Map<string, JournalStep>();
   const children = new Map<string, { workflow: string; input: unknown }>();
   const waits = new Map<string, { queueId: string; key: string; since: number; lookbackMs: number }>();
-  const unread = messages.map((message) => ({ message, at: startedAt + (message.afterMs ?? 0) }));
+  const unread: Unread[] = messages.map((message) => ({ message, at: startedAt + (message.afterMs ?? 0) }));
   let order = 0;
   let cancelled = false;
+  let timedOut = false;
 
   const isOpen = ({ status }: JournalStep): boolean => status === "pending" || status === "retrying";
   const open = () => [...steps.values()].filter(isOpen);
@@ -105,21 +115,22 @@ export function createMemory({ clock, messages, runs, cancelAfterMs = later, uui
     }
   };
 
-  /** Gives a waiting step the message that is there for it. */
-  const receive = (step: JournalStep): boolean => {
+  /** Whether a message is one that a step waits for, or looks back to. */
+  const fits = (step: JournalStep, { message, at }: Unread, looksBack: boolean): boolean => {
     const wait = waits.get(step.id);
-    const index = unread.findIndex(
-      ({ message, at }) =>
-        wait !== undefined &&
-        message.queueId === wait.queueId &&
-        message.key === wait.key &&
-        (message.afterMs === undefined || (at <= clock.now() && at >= wait.since - wait.lookbackMs)),
-    );
+    if (wait === undefined || message.queueId !== wait.queueId || message.key !== wait.key) return false;
+    return message.afterMs === undefined || (at <= clock.now() && at >= wait.since - (looksBack ? wait.lookbackMs : 0));
+  };
+
+  /** Gives a waiting step the message that is there for it, and the same to whoever else waited when it came. */
+  const receive = (step: JournalStep): boolean => {
+    const index = unread.findIndex((each) => fits(step, each, true));
     const [found] = index < 0 ? [] : unread.splice(index, 1);
     if (found === undefined) return false;
-    const { body, attributes = {}, queueId } = found.message;
+    const { body, attributes = {}, queueId, afterMs } = found.message;
     const message: WorkflowMessage = { messageId: uuid(), body, attributes, sentAt: new Date(found.at).toISOString(), queueId };
-    Object.assign(step, { status: "completed", result: JSON.stringify(message) });
+    const others = afterMs === undefined ? [] : open().filter((other) => other.type === "wait" && fits(other, found, false));
+    for (const each of [step, ...others]) Object.assign(each, { status: "completed", result: JSON.stringify(message) });
     return true;
   };
 
@@ -169,12 +180,21 @@ export function createMemory({ clock, messages, runs, cancelAfterMs = later, uui
       const dues = open().map(({ until, retryAt }) => until ?? retryAt ?? later);
       const next = Math.min(...arrivals, ...dues, cancelled ? later : startedAt + cancelAfterMs);
       if (next === later || open().length === 0) return false;
+      timedOut = next >= startedAt + timeoutMs;
+      if (timedOut) {
+        clock.advance(Math.max(0, startedAt + timeoutMs - clock.now()));
+        for (const step of open()) step.status = "cancelled";
+        return false;
+      }
       clock.advance(Math.max(0, next - clock.now()));
       // A message that nobody waits for may have come: then time goes on.
       return (await happen()) || this.wake();
     },
     get cancelled() {
       return cancelled;
+    },
+    get timedOut() {
+      return timedOut;
     },
   };
 }

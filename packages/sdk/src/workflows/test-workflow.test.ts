@@ -78,6 +78,30 @@ describe("testWorkflow", () => {
     expect((await waits(49)).output).toBeNull();
   });
 
+  it("W18, W14: a message comes to everybody who waits when it comes, and to nobody else", async () => {
+    const on = { queueId: "q", key: "k", timeoutSeconds: 60 };
+    const run = await testWorkflow(
+      async ({ step }) => {
+        const both = await Promise.all([step.waitForMessage("a", on), step.waitForMessage("b", { ...on, lookback: 60 })]);
+        return [...both, await step.waitForMessage("c", { ...on, lookback: 60 })].map((message) => message?.body);
+      },
+      { messages: [{ queueId: "q", key: "k", body: "once", after: 10 }] },
+    );
+    expect(run.output).toEqual(["once", "once", null]);
+  });
+
+  it("W18, W3: a run whose waits take longer than its time ends as timedOut", async () => {
+    const slow = (timeout?: "1h") => workflow("slow", async ({ step }) => step.sleep("long", "40d"), { timeout });
+    const clock = clockFrom(0);
+    expect(await testWorkflow(slow("1h"), { clock })).toMatchObject({
+      status: "timedOut",
+      error: { code: "timeout", message: "the run took longer than 3600 s" },
+      steps: [{ id: "long", status: "cancelled" }],
+    });
+    expect(clock.now()).toBe(3_600_000);
+    expect(await testWorkflow(slow())).toMatchObject({ status: "timedOut", output: undefined });
+  });
+
   it("W18: other workflows that it starts are what the test says", async () => {
     const parent = workflow("parent", async ({ step }) => {
       const sum = await step.startRun<number>("sum", "add", { a: 1, b: 2 });

@@ -35,7 +35,8 @@ export interface TestedStep {
 
 /** How a tested run ended. */
 export interface TestedRun<Output> {
-  status: "completed" | "failed" | "cancelled";
+  /** `timedOut`: its waits took longer than the workflow's `timeout`, or 30 days. */
+  status: "completed" | "failed" | "cancelled" | "timedOut";
   /** Of a completed run. */
   output: Output | undefined;
   error: RunError | undefined;
@@ -46,6 +47,8 @@ export interface TestedRun<Output> {
   executions: number;
 }
 
+/** How long a run may take unless its workflow says otherwise. */
+const defaultTimeoutSeconds = 30 * 86_400;
 /** Beyond this the run goes round in circles. */
 const maxExecutions = 100_000;
 
@@ -70,8 +73,10 @@ export async function testWorkflow<Input, Output>(
   const workflow = typeof tested === "function" ? define("tested", tested) : tested;
   const clock = options.clock ?? standingClock();
   const sent: TestedRun<Output>["sent"] = [];
+  const { timeoutSeconds = defaultTimeoutSeconds } = workflow;
   const memory = createMemory({
     clock,
+    timeoutMs: timeoutSeconds * 1000,
     messages: (options.messages ?? []).map(({ after, ...message }) => ({
       ...message,
       ...(after === undefined ? {} : { afterMs: toSeconds("after", after) * 1000 }),
@@ -107,24 +112,30 @@ export async function testWorkflow<Input, Output>(
     return runWorkflow(workflow, run, { host, runtime: platform, send });
   };
 
+  const ended = (executions: number, status: TestedRun<Output>["status"], output: unknown, error: RunError | undefined) => ({
+    status,
+    output: output as Recorded<Output> | undefined,
+    error,
+    steps: memory.load().map(({ id, type, status, result, error }) => ({ id, type, status, result: decodeValue(result), error })),
+    sent,
+    executions,
+  });
+
   for (let executions = 1; executions <= maxExecutions; executions += 1) {
     const answer = await execute(async (records) => memory.record(records));
     if (answer === undefined || answer.status === "blocked") throw new Error(answer?.reason.message ?? "the execution was lost");
     if (answer.status === "suspended") {
       memory.keep(answer.steps ?? []);
-      if (!(await memory.wake())) throw new Error("the run waits for something that never comes");
-      continue;
+      if (await memory.wake()) continue;
+      if (!memory.timedOut) throw new Error("the run waits for something that never comes");
+      const message = `the run took longer than ${timeoutSeconds} s`;
+      return ended(executions, "timedOut", undefined, { code: "timeout", name: "TimeoutError", message });
     }
     await expectSame(answer, execute);
-    const status = memory.cancelled ? "cancelled" : answer.status;
-    return {
-      status,
-      output: status === "completed" && answer.status === "completed" ? (decodeValue(answer.output) as Recorded<Output>) : undefined,
-      error: answer.status === "completed" ? undefined : answer.error,
-      steps: memory.load().map(({ id, type, status, result, error }) => ({ id, type, status, result: decodeValue(result), error })),
-      sent,
-      executions,
-    };
+    if (answer.status !== "completed") return ended(executions, memory.cancelled ? "cancelled" : answer.status, undefined, answer.error);
+    return memory.cancelled
+      ? ended(executions, "cancelled", undefined, undefined)
+      : ended(executions, "completed", decodeValue(answer.output), undefined);
   }
   throw new Error(`the run is not over after ${maxExecutions} executions`);
 }
