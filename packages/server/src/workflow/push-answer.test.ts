@@ -30,6 +30,18 @@ describe("the response of a push executor", () => {
     expect(readPushAnswer(answer({ status: "ended", protocol: "1.2" }), 0)).toMatchObject({ ok: true, answer: null });
   });
 
+  it("W6: an answer in an unknown major version is not believed: the run waits for a build that is understood", () => {
+    const read = readPushAnswer(answer({ status: "completed", output: "1", protocol: "2.0", buildId: "b" }), 0);
+    expect(read).toMatchObject({ ok: true, buildId: "b", answer: { status: "blocked", reason: { code: "protocol_unsupported" } } });
+    expect(readPushAnswer(answer({ status: "completed" }), 0)).toMatchObject({ protocol: "1.0", answer: { status: "completed" } });
+  });
+
+  it("W6: what is wrong with an answer is said", () => {
+    const wait = { type: "wait", id: "w", status: "pending", queueId: "q", key: "a b", timeoutMs: 5_000 };
+    const read = readPushAnswer(answer({ protocol: "1.2", status: "suspended", steps: [wait] }), 0);
+    expect(read.error).toBe("the answer is not one of the workflow protocol: steps.0.key 1 to 256 of letters, digits, _ . : -");
+  });
+
   it.each([
     ["text", "hello"],
     ["an array", "[]"],

@@ -1,6 +1,6 @@
 /** What the response of a push executor means (docs/protocol.md): pure. Anything that is not an answer is a lost execution. */
 import { workflowProtocol } from "@millrace/contract";
-import { cut, type ExecutionAnswer, maxErrorLength, retryAfterMs, speaks, withoutSecrets } from "@millrace/contract/wire";
+import { cut, type ExecutionAnswer, maxErrorLength, protocolVersion, retryAfterMs, speaks, withoutSecrets } from "@millrace/contract/wire";
 import type { Verdict } from "../delivery/endpoint-lane.ts";
 import type { DeliveryResult } from "../delivery/types.ts";
 
@@ -55,11 +55,17 @@ export function readPushAnswer(result: DeliveryResult, nowMs: number): PushAnswe
   const value = truncated ? null : objectOf(body);
   if (value === null)
     return { ...LOST, error: truncated ? "the answer is over 1 MiB: it belongs to /end" : "the answer is not a JSON object" };
-  const protocol = typeof value.protocol === "string" && speaks(value.protocol) ? value.protocol : "1.0";
+  const protocol = typeof value.protocol === "string" ? value.protocol.slice(0, 20) : "1.0";
   const buildId = typeof value.buildId === "string" && value.buildId.length <= 200 ? value.buildId : null;
   const read = { ...LOST, ok: true, error: null, protocol, buildId };
   if (value.status === "ended") return read;
+  if (!speaks(protocol)) {
+    const message = `the app answered in protocol ${protocol}, this server speaks ${protocolVersion}`;
+    return { ...read, protocol: protocolVersion, answer: { status: "blocked", reason: { code: "protocol_unsupported", message } } };
+  }
   const parsed = workflowProtocol.executionAnswer.safeParse(value);
-  if (!parsed.success) return { ...LOST, error: "the answer is not one of the workflow protocol" };
-  return { ...read, answer: parsed.data };
+  if (parsed.success) return { ...read, answer: parsed.data };
+  const [issue] = parsed.error.issues;
+  const where = issue === undefined ? "" : `: ${issue.path.join(".")} ${issue.message}`;
+  return { ...LOST, error: cut(`the answer is not one of the workflow protocol${where}`, maxErrorLength) };
 }
