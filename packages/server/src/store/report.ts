@@ -63,16 +63,19 @@ interface Reporting {
   timers: Timer[];
 }
 
-/** Locks what the reports of one transaction need, wait keys first. */
-async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonly StepRecord[] }[]): Promise<Reporting> {
+/** Locks what the reports of one transaction need, wait keys first; of runs that end, those that wait for them too. */
+async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonly StepRecord[] }[], ending: boolean): Promise<Reporting> {
   const nos = [...new Set(reports.map(({ handout }) => handout.runNo))].sort((a, b) => a - b);
   const list = inList("no", nos);
   const projects = new Map<number, number>();
   const apps = new Map<number, number>();
+  const locks = new Set(nos);
   for (const row of await tx.query(
-    `SELECT r.no AS no, r.app_no AS app_no, a.project_no AS project_no FROM run r JOIN app a ON a.no = r.app_no WHERE r.no IN (${list.text})`,
+    `SELECT r.no AS no, r.app_no AS app_no, r.parent_no AS parent_no, a.project_no AS project_no
+     FROM run r JOIN app a ON a.no = r.app_no WHERE r.no IN (${list.text})`,
     list.params,
   )) {
+    if (ending && row.parent_no !== null) locks.add(Number(row.parent_no));
     projects.set(Number(row.no), Number(row.project_no));
     apps.set(Number(row.no), Number(row.app_no));
   }
@@ -93,7 +96,11 @@ async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonl
     tx,
     [...keys.values()].flatMap((some) => [...some.values()]),
   );
-  const held = new Map((await holdRuns(tx, nos)).map((one) => [one.run.no, one]));
+  const locked = await holdRuns(
+    tx,
+    [...locks].sort((a, b) => a - b),
+  );
+  const held = new Map(locked.map((one) => [one.run.no, one]));
   const wanted = new Map<number, Set<string>>();
   for (const { handout, steps } of reports) for (const { id } of steps) idsIn(wanted, handout.runNo).add(id);
   return { held, projects, keys, known: await findSteps(tx, wanted), effects: noEffects(), timers: [] };
@@ -147,7 +154,7 @@ async function finish(tx: Tx, { effects, timers }: Reporting): Promise<void> {
 
 /** Records the steps of executions; one result each, in order. A run that goes beyond its limits is failed (W3). */
 async function recordReports(tx: Tx, reports: readonly StepsReport[]): Promise<StepsResult[]> {
-  const reporting = await open(tx, reports);
+  const reporting = await open(tx, reports, false);
   const results: StepsResult[] = [];
   for (const report of reports) {
     const run = current(reporting, report.handout);
@@ -176,7 +183,7 @@ async function close(tx: Tx, reporting: Reporting, run: RunRow, { queueNo, seq, 
 /** Ends executions; one result each, in order: `null` when it counted. */
 async function endExecutions(tx: Tx, reports: readonly EndReport[]): Promise<({ error: Refusal } | null)[]> {
   const withSteps = reports.map((report) => ({ ...report, steps: ("steps" in report.answer && report.answer.steps) || [] }));
-  const reporting = await open(tx, withSteps);
+  const reporting = await open(tx, withSteps, true);
   const results: ({ error: Refusal } | null)[] = [];
   for (const report of withSteps) {
     const run = current(reporting, report.handout);

@@ -61,6 +61,20 @@ export function childrenSuite(kind: Engine): void {
       expect(await w.output(row, second)).toMatchObject({ code: "cancelled" });
     });
 
+    it("W5, W7: children of many parents that end at once stand in nobody's way", async () => {
+      const leaf: Workflow = async (n: number, step) => step.run("leaf", () => n);
+      const four = (workflow: string): Workflow => {
+        return (_input, step) => Promise.all([1, 2, 3, 4].map((n) => step.child(`child ${n}`, workflow, n)));
+      };
+      const { row } = await w.app({ leaf, parent: four("leaf"), family: four("parent") });
+      const ids = await Promise.all(Array.from({ length: 6 }, () => w.start(row, "family")));
+      for (const id of ids) expect(await w.until(row, id, ({ endedAt }) => endedAt !== null)).toMatchObject({ status: "completed" });
+      if (kind !== "postgres") return;
+      // The server says so at the end of a transaction, and not of every one.
+      const deadlocks = "SELECT deadlocks AS n FROM pg_stat_database WHERE datname = current_database()";
+      expect(await w.world.count(deadlocks)).toBe(0);
+    });
+
     it("W1, W7: a run that waits for one of an app that is deleted learns of it and goes on", async () => {
       const { theirs, row, id, child } = await family({ nap });
       await w.until(theirs, child, ({ status }) => status === "waiting");
