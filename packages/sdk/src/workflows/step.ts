@@ -119,7 +119,7 @@ function checkName(name: string): void {
 /** W16: what makes every try of a send the same. */
 const sendHash = async (runId: string, stepId: string): Promise<string> => hex(await sha256(utf8.encode(`${runId}:${stepId}`)));
 
-/** One try of a send. A standard queue refuses a `dedupId`, so that only messages with a group get one. */
+/** One try of a send. Messages of a FIFO queue, which are those with a group, get a `dedupId` each (W16). */
 async function sendOnce(
   { send }: StepTools,
   client: QueuesClient,

@@ -136,7 +136,7 @@ async function begun(tx: Tx, recording: Recording, change: StepChange, effects: 
   if (status !== "pending") return null;
   if (record.type === "wait") {
     const key = recording.keys.get(record.id);
-    if (key === undefined) fail(change, "queue_not_found", `the project has no queue ${record.queueId}`);
+    if (key === undefined) fail(change, "queue_not_found", `the project has no queue with the id ${record.queueId}`);
     else {
       const message = await openWait(tx, { ...key, runNo: recording.run.no, stepId: record.id, lookbackMs: record.lookbackMs ?? 0 });
       if (message !== null) Object.assign(change, { status: "completed", result: message, dueAt: null });
