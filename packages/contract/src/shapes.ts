@@ -47,7 +47,15 @@ export const queueSettings = z.strictObject({
   paused: z.boolean().optional(),
 });
 
-export const createQueue = queueSettings.extend({ name: queueName, type: z.enum(["standard", "fifo"]).optional() });
+/** A14: the name of a database in the server's configuration. */
+export const databaseName = z.string().regex(/^[a-z0-9-]{1,32}$/, "1 to 32 of lower-case letters, digits and -");
+
+export const createQueue = queueSettings.extend({
+  name: queueName,
+  type: z.enum(["standard", "fifo"]).optional(),
+  /** Where it is to live; for good. */
+  database: databaseName.optional(),
+});
 
 export const queue = z.object({
   id: z.string(),
@@ -69,6 +77,7 @@ export const queue = z.object({
   maxBytes: z.int().nullable(),
   paused: z.boolean(),
   source: z.enum(["api", "config", "auto"]),
+  database: z.string(),
   createdAt: time,
   updatedAt: time,
 });

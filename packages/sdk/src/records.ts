@@ -36,6 +36,8 @@ export interface QueueInfo {
   rateLimit: { count: number; periodSeconds: number } | null;
   paused: boolean;
   source: "api" | "config" | "auto";
+  /** The name of the database that it lives on. */
+  database: string;
   createdAt: Date;
   updatedAt: Date;
   stats: QueueStats;

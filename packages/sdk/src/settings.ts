@@ -6,6 +6,8 @@ export interface QueueSettings {
   /** Where messages are pushed to, from the slash behind the deployment's address; `null` makes a pull queue. */
   consumerPath?: string | null;
   type?: "standard" | "fifo";
+  /** The database it is to live on, by its name in the server's configuration; counts when the queue is made. */
+  database?: string;
   /** How long a received message is hidden; a push delivery must answer a second earlier. */
   visibilityTimeout?: Duration;
   retention?: Duration;

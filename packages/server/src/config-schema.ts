@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { parseBlock } from "./delivery/addresses.ts";
+import { MOST_DATABASES } from "./store/database-numbers.ts";
 
 /** What a setting carries besides its shape. `bound` completes the sentence "must be …". */
 interface SettingMeta {
@@ -17,7 +18,7 @@ interface SettingMeta {
   /** Masked wherever settings are shown. `url` masks only the password in it. */
   secret?: "all" | "url";
   /** How text from a variable or a flag becomes a value. */
-  text: "text" | "number" | "boolean" | "list";
+  text: "text" | "number" | "boolean" | "list" | "map";
   default: string;
 }
 
@@ -96,6 +97,13 @@ const ports = z.preprocess(
   z.string().refine((text) => portRange(text) !== null),
 ) as z.ZodType<string>;
 
+const databases = z
+  .record(
+    z.string().regex(/^(?!default$)[a-z0-9-]{1,32}$/),
+    z.string().refine((text) => isUrl(text, ["postgres:", "postgresql:"])),
+  )
+  .refine((named) => Object.keys(named).length <= MOST_DATABASES);
+
 /** All settings. The file `millrace.yaml` has exactly this shape, besides `services`, which says what queues there are. */
 export const configSchema = z.strictObject({
   host: describe(host.default("127.0.0.1"), {
@@ -145,7 +153,20 @@ export const configSchema = z.strictObject({
     "The PostgreSQL database. Unset: SQLite in the data directory.",
     { env: "DATABASE_URL", flag: "--database-url", secret: "url" },
   ),
-  poolSize: integer(3, 200, 10, "PostgreSQL connections that this node may hold.", { env: "MILLRACE_POOL_SIZE", flag: "--pool-size" }),
+  databases: describe(databases.default({}), {
+    env: "MILLRACE_DATABASES",
+    flag: "--databases",
+    secret: "url",
+    text: "map",
+    bound: "names of 1 to 32 lower-case letters, digits and - with a postgres:// URL each, and none of them `default`",
+    default: "none",
+    description:
+      "Further PostgreSQL databases that queues can be placed on, by name: `eu=postgres://…`, separated by spaces; in the file a map.",
+  }),
+  poolSize: integer(3, 200, 10, "PostgreSQL connections that this node may hold to each database.", {
+    env: "MILLRACE_POOL_SIZE",
+    flag: "--pool-size",
+  }),
   encryptionKeys: list(
     z.string().refine((text) => decodeEncryptionKey(text) !== null),
     "keys of 32 bytes in base64 or hex, separated by commas, newest first",

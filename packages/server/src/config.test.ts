@@ -109,6 +109,26 @@ describe("configuration", () => {
     expect(problems).toHaveLength(2);
   });
 
+  it("A14, A10: further databases come as a map of names, are masked one by one, and need PostgreSQL", () => {
+    const env = { DATABASE_URL: "postgres://db/millrace", MILLRACE_ENCRYPTION_KEY: key };
+    const eu = "postgres://app:hunter2@eu/millrace?sslmode=require";
+    const us = "postgres://us/millrace";
+    const { config } = loadConfig({ env: { ...env, MILLRACE_DATABASES: `eu=${eu}  us=${us}` } });
+    expect(config.databases).toEqual({ eu, us });
+    expect(loadConfig({ env, file: fileOf(`databases: { eu: "${eu}", us: "${us}" }\n`) }).config.databases).toEqual({ eu, us });
+    expect(loadConfig({ env: {} }).config.databases).toEqual({});
+    const [setting] = settings.filter(({ name }) => name === "databases");
+    if (setting === undefined) throw new Error("there is such a setting");
+    expect(maskedValue(setting, config)).toBe("eu=postgres://app:********@eu/millrace?sslmode=require us=postgres://us/millrace");
+    for (const wrong of ["eu", "default=postgres://db/x", "EU=postgres://db/x", "eu=mysql://app:hunter2@db/x"]) {
+      const [problem] = problemsOf(() => loadConfig({ env: { ...env, MILLRACE_DATABASES: wrong } }));
+      expect(problem).toBe(`databases: must be ${setting.bound}, got something else (from MILLRACE_DATABASES)`);
+    }
+    expect(problemsOf(() => loadConfig({ env: { MILLRACE_DATABASES: `eu=${eu}` } }))).toEqual([
+      "databases: further databases need PostgreSQL as the default one; set DATABASE_URL",
+    ]);
+  });
+
   it("P18, P21: the egress policy opens exactly the ports, hosts and blocks that are named, and knows its own host", () => {
     const { config } = loadConfig({
       env: {

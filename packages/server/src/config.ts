@@ -63,6 +63,11 @@ function unknown(name: string, where: string, known: readonly string[]): string 
 function fromText(setting: Setting, text: string): unknown {
   if (setting.text === "number") return /^-?\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text;
   if (setting.text === "boolean") return text === "true" || text === "1" ? true : text === "false" || text === "0" ? false : text;
+  if (setting.text === "map") {
+    const items = text.split(/\s+/).filter((item) => item !== "");
+    // What is no pair has no value: its bound is told.
+    return Object.fromEntries(items.map((item) => [item.split("=", 1)[0], item.slice(item.indexOf("=") + 1)]));
+  }
   if (setting.text === "list") {
     return text
       .split(",")
@@ -172,6 +177,8 @@ export function loadConfig(sources: ConfigSources = {}): { config: Config; origi
       `encryptionKeys: PostgreSQL needs a key that encrypts signing secrets; set MILLRACE_ENCRYPTION_KEY (${encryptionKeyAdvice})`,
     ]);
   }
+  if (config.databaseUrl === null && Object.keys(config.databases).length > 0)
+    throw new ConfigError(["databases: further databases need PostgreSQL as the default one; set DATABASE_URL"]);
   const origins: Record<string, Origin> = {};
   for (const { name } of settings) origins[name] = values.get(name)?.origin ?? { from: "default", name: "" };
   return { config, origins, file };
@@ -208,17 +215,23 @@ function check(
   return { config: undefined, faults: [...faults.values()] };
 }
 
+function maskedUrl(text: string): string {
+  const url = new URL(text);
+  if (url.password !== "") url.password = "********";
+  for (const name of [...url.searchParams.keys()]) if (/password|key/i.test(name)) url.searchParams.set(name, "********");
+  return url.href;
+}
+
 /** A setting's value as it may be shown: secrets masked (P5). */
 export function maskedValue(setting: Setting, config: Config): string {
   const value = setting.name.split(".").reduce<unknown>((inner, key) => (inner as Record<string, unknown>)[key], config);
   if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
   if (setting.secret === "all") return Array.isArray(value) ? value.map(() => "********").join(",") : "********";
-  if (setting.secret === "url") {
-    const url = new URL(String(value));
-    if (url.password !== "") url.password = "********";
-    for (const name of [...url.searchParams.keys()]) if (/password|key/i.test(name)) url.searchParams.set(name, "********");
-    return url.href;
+  if (setting.text === "map") {
+    const named = Object.entries(value as Record<string, string>).map(([key, url]) => `${key}=${maskedUrl(url)}`);
+    return named.length === 0 ? "-" : named.join(" ");
   }
+  if (setting.secret === "url") return maskedUrl(String(value));
   return Array.isArray(value) ? value.join(",") : String(value);
 }
 

@@ -14,6 +14,7 @@ import { followChanges } from "./cluster/changes.ts";
 import { meterCluster } from "./cluster/metrics.ts";
 import { createNode } from "./cluster/node.ts";
 import { ownsEverything } from "./cluster/ownership.ts";
+import { changesOver } from "./cluster/several.ts";
 import { type Config, egressPolicy } from "./config.ts";
 import { createAttempt } from "./delivery/attempt.ts";
 import type { Resolve } from "./delivery/egress.ts";
@@ -64,7 +65,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const onSqlite = config.databaseUrl === null;
   if (onSqlite) mkdirSync(config.data, { recursive: true, mode: 0o700 });
   const vault = openVault({ keys: config.encryptionKeys, keyFile: onSqlite ? join(config.data, "millrace.key") : null });
-  const store = await openStore({ url: config.databaseUrl ?? join(config.data, "millrace.db"), clock, poolSize: config.poolSize });
+  const store = await openStore({
+    url: config.databaseUrl ?? join(config.data, "millrace.db"),
+    databases: config.databases,
+    clock,
+    poolSize: config.poolSize,
+  });
 
   try {
     vault.check(await store.run("sealedUnder"));
@@ -73,20 +79,25 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
     const attempts = createAttempt({ policy, resolve: options.resolve, ca: options.ca });
     const attempt = meterAttempts(attempts, registry);
-    const node = onSqlite
-      ? null
-      : createNode({
-          store,
-          clock: createClock(),
-          monotonic: () => performance.now(),
-          id: uuidv7(),
-          name: `${hostname()}:${config.port === 0 ? process.pid : config.port}`,
-          version,
-          log: logger,
-        });
-    const ownership = node ?? ownsEverything;
-    if (node !== null) meterCluster({ registry, node, store });
-    const changes = followChanges({ store, clock: createClock(), log: logger });
+    const at = { id: uuidv7(), name: `${hostname()}:${config.port === 0 ? process.pid : config.port}`, version };
+    // A node of each database: what is shared out there, it takes part in there.
+    const nodes = (onSqlite ? [] : store.databases).map((database) => ({
+      ...database,
+      node: createNode({
+        ...at,
+        store: database.store,
+        clock: createClock(),
+        monotonic: () => performance.now(),
+        log: logger.child({ database: database.name }),
+      }),
+    }));
+    const owners = new Map(nodes.map(({ no, node }) => [no, node]));
+    if (!onSqlite) meterCluster({ registry, seen: nodes });
+    const changes = changesOver(
+      store.databases.map((database) =>
+        followChanges({ store: database.store, clock: createClock(), log: logger, missed: !database.opened }),
+      ),
+    );
     let url = "";
     const rooms = openRooms({
       store,
@@ -95,7 +106,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       attempt,
       policy,
       registry,
-      ownership,
+      owned: (databaseNo) => owners.get(databaseNo) ?? ownsEverything,
       changes,
       log: logger,
       version,
@@ -124,13 +135,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     url = await app.listen({ host: config.host, port: config.port });
     await rooms.listening();
     // Not before: a start that fails must take no work from those that run.
-    await node?.start();
+    await Promise.all(nodes.map(({ node }) => node.start()));
     logger.info({ url, version, engine: store.engine }, "the server listens");
 
     let closing: Promise<void> | undefined;
     const close = async (graceMs: number): Promise<void> => {
       changes.close();
-      await Promise.all([node?.leave(), rooms.stop(graceMs), closeApp(app, graceMs)]);
+      await Promise.all([...nodes.map(({ node }) => node.leave()), rooms.stop(graceMs), closeApp(app, graceMs)]);
       attempts.close();
       load.close();
       await rooms.close();

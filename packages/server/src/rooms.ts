@@ -9,6 +9,7 @@ import type { VirtualClock } from "./clock.ts";
 import type { Changes } from "./cluster/changes.ts";
 import { createDuties } from "./cluster/duties.ts";
 import type { Ownership } from "./cluster/ownership.ts";
+import { ownershipOver } from "./cluster/several.ts";
 import { createConsumers } from "./consumer/consumer.ts";
 import { createDispatcher } from "./delivery/dispatcher.ts";
 import type { DeliveryLog } from "./delivery/endpoint-lane.ts";
@@ -32,6 +33,7 @@ import { createAuthenticator } from "./identity/authenticate.ts";
 import { createAccess } from "./identity/resolve.ts";
 import { createTenancy } from "./identity/tenancy.ts";
 import type { Vault } from "./identity/vault.ts";
+import { placedQueueChore, queueChores } from "./queue/chores.ts";
 import { createHousekeeping, type Housekeeping } from "./queue/housekeeping.ts";
 import { createQueueRoom } from "./queue/room.ts";
 import { createSchedules, scheduleChore } from "./schedule/schedule.ts";
@@ -43,6 +45,7 @@ import { createTopicRoom } from "./topic/room.ts";
 import { createApps } from "./workflow/app.ts";
 import { RUN_REMOVAL, workflowChores } from "./workflow/chores.ts";
 import { createWorkflowEngine } from "./workflow/engine.ts";
+import { placedResultChore } from "./workflow/placed-results.ts";
 import { createRuns } from "./workflow/run.ts";
 
 /** What the rooms are made of. */
@@ -53,8 +56,8 @@ export interface Parts {
   attempt: Attempt;
   policy: EgressPolicy;
   registry: Registry;
-  /** Which lanes and duties are this node's, and how it hears of what other nodes change. */
-  ownership: Ownership;
+  /** Which lanes and duties of a database are this node's, by the database's number, and how it hears of what other nodes change. */
+  owned: (databaseNo: number) => Ownership;
   changes?: Changes | undefined;
   log: DeliveryLog & Logger;
   version: string;
@@ -73,7 +76,7 @@ export interface Rooms {
   handlers: Handlers;
   /** What the HTTP server needs of them. */
   doors: Pick<AppDeps, "authenticator" | "audit" | "links" | "executions">;
-  housekeeping: Housekeeping;
+  housekeeping: Pick<Housekeeping, "settled">;
   /** Builds the lanes of queues. */
   start(): Promise<void>;
   /** Builds the lanes whose requests say where this server is reached: once it listens. */
@@ -86,7 +89,7 @@ export interface Rooms {
 
 /** Opens the rooms; nothing starts yet but the chores. */
 export function openRooms(parts: Parts): Rooms {
-  const { store, clock, vault, policy, registry, ownership, log, region, maxMessageBytes, publicUrl } = parts;
+  const { store, clock, vault, policy, registry, log, region, maxMessageBytes, publicUrl } = parts;
   const random = (bytes: number): Uint8Array => new Uint8Array(randomBytes(bytes));
   const room = createQueueRoom({ store, clock, maxMessageBytes });
   const { directory } = room;
@@ -96,23 +99,29 @@ export function openRooms(parts: Parts): Rooms {
     clock,
     report: (err, lane) => log.warn({ err, lane }, "a delivery lane failed; it goes on"),
   });
-  const lanes = { ...parts, dispatcher, pressure };
+  const ownership = ownershipOver(new Map(store.databases.map(({ no }) => [no, parts.owned(no)])));
+  const lanes = { ...parts, ownership, dispatcher, pressure };
   const deliveryRoom = createDeliveryRoom({ ...lanes, topics: topicRoom, registry });
-  const chores = [
-    ...room.chores,
+  const installationChores = [
     ...topicRoom.chores,
     ...deliveryRoom.chores,
-    scheduleChore(store),
     ...workflowChores(store),
     auditChore(store),
+    ...(store.databases.length > 1 ? [placedQueueChore(store), placedResultChore(store)] : []),
   ];
-  const housekeeping = createHousekeeping({
-    clock,
-    chores: chores.filter(({ name }) => parts.chores?.(name) ?? true),
-    failed: (chore, err) => log.error({ err, chore }, "a chore failed and will be tried again"),
-    duties: createDuties({ store, ownership }),
+  // What is done for queues is done on each database, by whoever owns the duty there.
+  const housekeepings = store.databases.map((database) => {
+    const chores = [...queueChores(database.store), scheduleChore(database.store), ...(database.no === 0 ? installationChores : [])];
+    return createHousekeeping({
+      clock,
+      chores: chores.filter(({ name }) => parts.chores?.(name) ?? true),
+      failed: (chore, err) => log.error({ err, chore, database: database.name }, "a chore failed and will be tried again"),
+      duties: createDuties({ store: database.store, ownership: parts.owned(database.no) }),
+    });
   });
-  const work = (chore: string): void => housekeeping.nudge(chore);
+  const work = (chore: string): void => {
+    for (const housekeeping of housekeepings) housekeeping.nudge(chore);
+  };
   room.onWork(work);
   topicRoom.onWork(work);
   const schedules = createSchedules({ store, maxMessageBytes, work });
@@ -155,7 +164,11 @@ export function openRooms(parts: Parts): Rooms {
       ...gigadriveHandlers({ access, ...room, consumers, schedules, environments, deployments }),
     },
     doors: { authenticator, audit, links: topicRoom.topicSubscriptions, executions: engine.executions },
-    housekeeping,
+    housekeeping: {
+      async settled() {
+        await Promise.all(housekeepings.map((each) => each.settled()));
+      },
+    },
     async start() {
       await subscriptions.start();
       await consumers.start();
@@ -170,7 +183,7 @@ export function openRooms(parts: Parts): Rooms {
     },
     async close() {
       pressure.close();
-      await housekeeping.close();
+      await Promise.all(housekeepings.map((housekeeping) => housekeeping.close()));
     },
   };
 }

@@ -93,6 +93,7 @@ function showQueue(output: Output, queue: Queue): void {
     ["id", queue.id],
     ["resource name", queue.resourceName],
     ["type", queue.type],
+    ["database", queue.database],
     ["state", queue.paused ? "paused" : "active"],
     ["visibility timeout", showSeconds(queue.visibilityTimeoutSeconds)],
     ["retention", showSeconds(queue.retentionSeconds)],
@@ -151,7 +152,7 @@ export function queueCommands(program: Command): void {
   );
 
   let create: Command | undefined;
-  leaf<{ type?: "standard" | "fifo" }>(
+  leaf<{ type?: "standard" | "fifo"; database?: string }>(
     queues,
     "create <name>",
     "Make a queue.",
@@ -159,15 +160,17 @@ export function queueCommands(program: Command): void {
       "millrace queues create orders",
       "millrace queues create payments --type fifo --visibility-timeout 5m",
       "millrace queues create orders --dead-letter-queue orders-dead --max-receive-count 5",
+      "millrace queues create orders --database eu",
     ],
     (command) => {
       create = command;
+      command.option("--database <name>", "the database it is to live on, by its name in the server's configuration");
       command.addOption(new Option("--type <type>", "standard, or fifo for strict order within groups").choices(["standard", "fifo"]));
       settingOptions(command);
     },
     async ({ client, output }, [name = ""], flags) => {
       const settings = create === undefined ? {} : settingsOf(create);
-      showQueue(output, await client.call("CreateQueue", { body: { ...settings, name, type: flags.type } }));
+      showQueue(output, await client.call("CreateQueue", { body: { ...settings, name, type: flags.type, database: flags.database } }));
     },
   );
 

@@ -33,6 +33,7 @@ const schedule = z.strictObject({
 });
 const queue = z.strictObject({
   type: z.enum(["standard", "fifo"]).optional(),
+  database: s.databaseName.optional(),
   consumer: g.consumerPath.nullable().optional(),
   maxAttempts: g.queueSettings.shape.maxAttempts,
   visibilityTimeout: duration(1, 43_200).optional(),
@@ -60,6 +61,8 @@ export interface DeclaredQueue {
   name: string;
   /** Only for its making: a queue's type never changes. */
   type: "standard" | "fifo" | undefined;
+  /** Only for its making, too. */
+  database: string | undefined;
   settings: Omit<z.output<typeof g.queueSettings>, "environment">;
   deadLetterQueue: string | null | undefined;
   schedules: DeclaredSchedule[] | undefined;
@@ -159,6 +162,7 @@ export function readDeclaredQueues(section: unknown): { queues: DeclaredQueue[];
     queues.push({
       name,
       type: data.type,
+      database: data.database,
       settings: settingsOf(data),
       deadLetterQueue: data.deadLetterQueue,
       schedules: schedules ?? undefined,

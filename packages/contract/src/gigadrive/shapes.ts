@@ -53,8 +53,8 @@ export const queueSettings = z.object({
   maxBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).nullable().optional(),
   paused: z.boolean().optional(),
 });
-/** `type` counts when the queue is made; it never changes. */
-export const putQueue = queueSettings.extend({ type: z.enum(["standard", "fifo"]).optional() });
+/** `type` and `database` count when the queue is made; they never change. */
+export const putQueue = queueSettings.extend({ type: z.enum(["standard", "fifo"]).optional(), database: s.databaseName.optional() });
 export const createQueue = putQueue.extend({ name: s.queueName });
 
 export const stats = s.queueStats.omit({ expired: true });
@@ -80,6 +80,7 @@ export const queue = z.object({
   maxBytes: z.int().nullable(),
   paused: z.boolean(),
   source: z.enum(["api", "config", "auto"]),
+  database: z.string(),
   createdAt: time,
   updatedAt: time,
   stats,

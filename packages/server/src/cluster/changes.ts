@@ -18,14 +18,17 @@ export function followChanges({
   store,
   clock,
   log,
+  missed = false,
 }: {
   store: Store;
   clock: Clock;
   log: { warn(fields: object, text: string): void };
+  /** Whether nothing was read of the database yet: then everything in it counts as changed. */
+  missed?: boolean;
 }): Changes {
   const listeners = new Set<(queueNo: number) => void>();
   let told = new Map<number, number>();
-  let since: number | null = null;
+  let since: number | null = missed ? 0 : null;
   let failing = false;
   let closed = false;
   let timer: Cancel = () => {};

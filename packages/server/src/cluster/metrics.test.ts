@@ -10,11 +10,12 @@ it("STORE-05, A15: a node tells its slots and how long the oldest transaction of
   const url = await (await postgres()).fresh();
   const store = await openStore({ url, clock: createClock() });
   const registry = new Registry();
-  meterCluster({ registry, node: { slots: 86 }, store });
+  meterCluster({ registry, seen: [{ name: "default", node: { slots: 86 }, store }] });
   const value = async (name: string): Promise<number | undefined> => (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
   const idler = new pg.Client(url);
   try {
     expect(await value("millrace_owned_slots")).toBe(86);
+    expect(await value("millrace_database_up")).toBe(1);
     const age = "millrace_database_oldest_transaction_seconds";
     const before = (await value(age)) as number;
     await idler.connect();
@@ -29,4 +30,5 @@ it("STORE-05, A15: a node tells its slots and how long the oldest transaction of
     await store.close();
   }
   expect(await value("millrace_database_oldest_transaction_seconds")).toBeUndefined();
+  expect(await value("millrace_database_up")).toBe(0);
 });

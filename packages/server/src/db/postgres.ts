@@ -35,6 +35,7 @@ const WORDS: Record<string, string> = {
   small: `WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_cost_delay = 0)`,
   sequence: "CREATE SEQUENCE message_seq;",
+  bytewise_names: 'ALTER TABLE queue ALTER COLUMN name TYPE text COLLATE "C";',
 };
 /** A node that is stopped within a transaction must not hold its locks: the database ends that session. */
 const IDLE_MS = 5_000;

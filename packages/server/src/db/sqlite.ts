@@ -17,6 +17,7 @@ const WORDS: Record<string, string> = {
   hot: "",
   small: "WITHOUT ROWID",
   sequence: "CREATE TABLE message_seq (n integer NOT NULL); INSERT INTO message_seq VALUES (0);",
+  bytewise_names: "",
 };
 
 /**

@@ -49,7 +49,7 @@ export interface Door {
   readonly store: Store;
   readonly vault: Vault;
   readonly clock: VirtualClock;
-  readonly housekeeping: Housekeeping;
+  readonly housekeeping: Pick<Housekeeping, "settled">;
   /** The database, for other stores on it. */
   readonly url: string;
   readonly port: number;
@@ -116,7 +116,7 @@ export async function openDoor(
     attempt: async () => ({ kind: "failure", class: "refused", message: "nothing is delivered in this test", durationMs: 1 }),
     policy: { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] },
     registry,
-    ownership: ownsEverything,
+    owned: () => ownsEverything,
     log: { debug: () => {}, info: () => {}, warn: told, error: told },
     version: "0.0.0",
     region: "local",

@@ -49,6 +49,7 @@ const queue = {
   maxBytes: null,
   paused: false,
   source: "api",
+  database: "default",
   createdAt: at,
   updatedAt: at,
 };

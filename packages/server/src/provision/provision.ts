@@ -55,9 +55,11 @@ export function createProvision(deps: {
 
   const planQueue = async (target: Target, declared: DeclaredQueue, present: QueueRow | null, path: string): Promise<Step> => {
     const { projectNo, environment } = target;
-    const { name, type, deadLetterQueue } = declared;
+    const { name, type, database, deadLetterQueue } = declared;
     if (present !== null && type !== undefined && type !== present.type)
       throw invalid(`${path}.type`, `the queue's own, which is ${present.type}: it can't change`, type);
+    if (present !== null && database !== undefined && database !== present.database)
+      throw invalid(`${path}.database`, `the queue's own, which is ${present.database}: a queue does not move`, database);
     const linkOf = async () =>
       typeof deadLetterQueue === "string" ? ((await find(projectNo, deadLetterQueue, environment))?.no ?? null) : null;
     const changeOf = async (): Promise<Partial<QueueSettings>> => settingsChanged(declared, present, await linkOf());
@@ -76,7 +78,7 @@ export function createProvision(deps: {
         const queue =
           present === null
             ? await queues.make(
-                { projectNo, environment, name, type: type ?? "standard", settings: settings as QueueSettings, source: "config" },
+                { projectNo, environment, name, type: type ?? "standard", database, settings: settings as QueueSettings, source: "config" },
                 null,
               )
             : await queues.change(present, settings);
@@ -114,6 +116,10 @@ export function createProvision(deps: {
     };
   };
 
+  /** The database that a queue is on, or will be. */
+  const placeOf = (declared: DeclaredQueue | undefined, present: QueueRow | null): string =>
+    present?.database ?? declared?.database ?? (queues.databases[0] as string);
+
   return {
     async plan(target, section, prune, field) {
       const { queues: declared, problems } = readDeclaredQueues(section);
@@ -123,9 +129,16 @@ export function createProvision(deps: {
       for (const one of declared) {
         const path = `${field}.${one.name}`;
         const present = await find(target.projectNo, one.name, target.environment);
-        if (typeof one.deadLetterQueue === "string" && !declared.some(({ name }) => name === one.deadLetterQueue)) {
-          if ((await find(target.projectNo, one.deadLetterQueue, target.environment)) === null)
+        const database = placeOf(one, present);
+        if (!queues.databases.includes(database)) throw invalid(`${path}.database`, `one of ${queues.databases.join(", ")}`, database);
+        if (typeof one.deadLetterQueue === "string") {
+          const letters = declared.find(({ name }) => name === one.deadLetterQueue);
+          const there = await find(target.projectNo, one.deadLetterQueue, target.environment);
+          if (letters === undefined && there === null)
             throw invalid(`${path}.deadLetterQueue`, "a queue that is there or declared here", one.deadLetterQueue);
+          const beside = placeOf(letters, there);
+          if (beside !== database)
+            throw invalid(`${path}.deadLetterQueue`, `a queue on the database ${database}, as this one is`, `one on ${beside}`);
         }
         steps.push(await planQueue(target, one, present, path));
         if (one.schedules === undefined) continue;

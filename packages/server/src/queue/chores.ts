@@ -1,4 +1,5 @@
 /** What housekeeping does for queues, how often at least (Q13: 5 s, Q18: 60 s), and how much at once. */
+import { ABANDONED_MS, settlePlaced } from "../store/placing.ts";
 import type { Store } from "../store/store.ts";
 import type { Chore } from "./housekeeping.ts";
 
@@ -27,4 +28,19 @@ export function queueChores(store: Store): Chore[] {
     { name: "attempts", everyMs: 60_000, run: (own = store) => own.run("expireAttempts") },
     { name: "old redrives", everyMs: 3_600_000, run: (own = store) => own.run("forgetRedrives") },
   ];
+}
+
+/** The chore that ends what was left half done between the default database and another one, whose queues it is about. */
+export function placedQueueChore(store: Store): Chore {
+  return {
+    name: "placed queues",
+    everyMs: 15_000,
+    async run(own = store) {
+      const open = await own.run("openPlacedQueues", ABANDONED_MS, ROWS);
+      const ended = await Promise.allSettled(open.map((placed) => settlePlaced(store, placed)));
+      const failed = ended.find((each) => each.status === "rejected");
+      if (failed !== undefined) throw failed.reason;
+      return open.length === ROWS ? 0 : null;
+    },
+  };
 }

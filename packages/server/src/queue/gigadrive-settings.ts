@@ -90,6 +90,7 @@ export function gigadriveQueue(queue: QueueRow, stats: QueueStats): GigadriveQue
     maxBytes: settings.maxBytes,
     paused: settings.paused,
     source: queue.source,
+    database: queue.database,
     createdAt: isoTime(queue.createdAt),
     updatedAt: isoTime(queue.updatedAt),
     stats: shown,

@@ -5,7 +5,7 @@
 import { randomInt } from "node:crypto";
 import type { Answer, Operations } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
-import type { MadeQueue } from "../store/queue.ts";
+import type { MadeQueue, NewQueue } from "../store/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow, QueueSettings } from "../store/types.ts";
 import { type Directory, PRODUCTION } from "./directory.ts";
@@ -14,10 +14,12 @@ import { wireStats } from "./peek.ts";
 import { changeOf, ezghDefaults, type GivenSettings, type WireQueue, wireQueue } from "./settings.ts";
 
 export interface Queues {
+  /** The names of the databases that a queue can be placed on, the default one first. */
+  readonly databases: readonly string[];
   /** Makes a queue in the project's `production` environment; `deadLetter` is what its redrive policy names. */
   create(
     projectNo: number,
-    given: GivenSettings & { name: string; type?: "standard" | "fifo" | undefined },
+    given: GivenSettings & { name: string; type?: "standard" | "fifo" | undefined; database?: string | undefined },
     deadLetter: QueueRow | null,
     key: IdempotencyKey | null,
   ): Promise<WireQueue>;
@@ -25,7 +27,8 @@ export interface Queues {
   created(key: IdempotencyKey): Promise<WireQueue | null>;
   /** Makes a queue of these very settings: for doors that name them otherwise. */
   make(
-    given: Pick<QueueRow, "projectNo" | "environment" | "name" | "type" | "settings" | "source"> & { deadLetterId?: string | undefined },
+    given: Pick<QueueRow, "projectNo" | "environment" | "name" | "type" | "settings" | "source"> &
+      Pick<NewQueue, "database" | "deadLetterId">,
     key: IdempotencyKey | null,
   ): Promise<MadeQueue>;
   /** All queues of an environment by name that `shows` lets through: at most the first 10,000 are looked at. */
@@ -97,10 +100,12 @@ export function createQueues(deps: {
   };
 
   return {
+    databases: store.databases.map(({ name }) => name),
     async create(projectNo, given, deadLetter, key) {
       const settings = { ...ezghDefaults, ...changeOf(given, deadLetter?.no ?? null) };
       const type = given.type ?? "standard";
-      const named = { projectNo, environment: PRODUCTION, name: given.name, type, settings, source: "api" as const };
+      const { name, database } = given;
+      const named = { projectNo, environment: PRODUCTION, name, type, database, settings, source: "api" as const };
       return showMade(await make({ ...named, deadLetterId: deadLetter?.id }, key));
     },
     async created(key) {

@@ -2,10 +2,8 @@
 import type { Clock } from "../clock.ts";
 import type { Store } from "../store/store.ts";
 import type { QueueRow } from "../store/types.ts";
-import { queueChores } from "./chores.ts";
 import { createDirectory, type Directory, PRODUCTION } from "./directory.ts";
 import { createGigadriveMessages, type GigadriveMessages } from "./gigadrive-messages.ts";
-import type { Chore } from "./housekeeping.ts";
 import { createMessages, type Messages } from "./messages.ts";
 import { createQueues, type Queues } from "./queue.ts";
 import { createRedrives, type Redrives } from "./redrives.ts";
@@ -18,8 +16,6 @@ export interface QueueRoom {
   /** For `createAccess`: the queues of an environment, `production` unless named. */
   findQueue: (projectNo: number, reference: string, environment?: string) => Promise<QueueRow | null>;
   gigadrive: GigadriveMessages;
-  /** For `createHousekeeping`. */
-  chores: readonly Chore[];
   /** Called with the name of a chore that has something to do now. */
   onWork(listener: (chore: string) => void): void;
   close(): void;
@@ -38,7 +34,6 @@ export function createQueueRoom(deps: { store: Store; clock: Clock; maxMessageBy
     redrives: createRedrives({ store, onStart: () => work("redrives") }),
     findQueue: (projectNo, reference, environment = PRODUCTION) => directory.find(projectNo, environment, reference),
     gigadrive: createGigadriveMessages({ store, clock, messages, maxMessageBytes: deps.maxMessageBytes }),
-    chores: queueChores(store),
     onWork(listener) {
       work = listener;
     },

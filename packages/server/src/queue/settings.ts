@@ -101,6 +101,7 @@ export function wireQueue(queue: QueueRow, deadLetterId: string | null): WireQue
     maxBytes: settings.maxBytes,
     paused: settings.paused,
     source: queue.source,
+    database: queue.database,
     createdAt: isoTime(queue.createdAt),
     updatedAt: isoTime(queue.updatedAt),
   };

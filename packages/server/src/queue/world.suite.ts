@@ -16,6 +16,7 @@ import { createAccess } from "../identity/resolve.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
+import { queueChores } from "./chores.ts";
 import { type Chore, createHousekeeping, type Housekeeping } from "./housekeeping.ts";
 import { createQueueRoom, type QueueRoom } from "./room.ts";
 
@@ -79,7 +80,11 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
   const open = async () => {
     const store = await openStore({ url, clock, relaxedSync: true });
     const room = createQueueRoom({ store, clock });
-    const housekeeping = createHousekeeping({ clock, chores: [...room.chores, ...extra], failed: (_, error) => failures.push(error) });
+    const housekeeping = createHousekeeping({
+      clock,
+      chores: [...queueChores(store), ...extra],
+      failed: (_, error) => failures.push(error),
+    });
     room.onWork((chore) => housekeeping.nudge(chore));
     const access = createAccess({ store, clock, findQueue: room.findQueue });
     const deps = { access, ...room };

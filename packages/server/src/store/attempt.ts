@@ -12,6 +12,7 @@ const KEPT_MS = 24 * 3_600_000;
 /** One request and what came of it. `agoMs`: how long before the store's now it began. `answer`: at most 1 KiB of text. */
 export interface AttemptRow {
   subscriptionId: string;
+  queueNo: number;
   deliveryId: string;
   agoMs: number;
   durationMs: number;
@@ -24,7 +25,7 @@ export interface AttemptRow {
 }
 
 /** An attempt as it was kept; `at` in milliseconds since 1970. */
-export type KeptAttempt = Omit<AttemptRow, "subscriptionId" | "agoMs"> & { at: number };
+export type KeptAttempt = Omit<AttemptRow, "subscriptionId" | "queueNo" | "agoMs"> & { at: number };
 
 /** Rows of one INSERT: within the parameters that an engine takes. */
 const CHUNK = 100;
@@ -44,7 +45,7 @@ export const attemptVerbs = {
     const drawn = await tx.sequence(kept.length);
     for (let from = 0; from < kept.length; from += CHUNK) {
       const params: Record<string, Value> = {};
-      const tuples = kept.slice(from, from + CHUNK).map(({ subscriptionId, agoMs, ...record }, i) => {
+      const tuples = kept.slice(from, from + CHUNK).map(({ subscriptionId, queueNo: _, agoMs, ...record }, i) => {
         params[`n${i}`] = drawn[from + i] ?? null;
         params[`s${i}`] = numbers.get(subscriptionId) ?? null;
         params[`a${i}`] = tx.now - agoMs;

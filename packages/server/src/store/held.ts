@@ -4,6 +4,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
+import { isElsewhere } from "./elsewhere.ts";
 import { inList } from "./in-list.ts";
 import type { SettleResult } from "./types.ts";
 
@@ -14,7 +15,7 @@ export interface Held {
   receipt: number;
 }
 
-/** Which of these leases hold, by message number. */
+/** Which of these leases hold, by message number. Of one on another database that is seen when it is settled there. */
 export async function heldOf(tx: Tx, rows: readonly Held[]): Promise<Set<number>> {
   if (rows.length === 0) return new Set();
   const list = inList(
@@ -26,7 +27,9 @@ export async function heldOf(tx: Tx, rows: readonly Held[]): Promise<Set<number>
     { ...list.params, now: tx.now },
   );
   const leases = new Map(found.map((row) => [row.seq, row]));
-  const held = rows.filter(({ seq, queueNo, receipt }) => leases.get(seq)?.queue_no === queueNo && leases.get(seq)?.receipt === receipt);
+  const held = rows.filter(
+    ({ seq, queueNo, receipt }) => isElsewhere(queueNo) || (leases.get(seq)?.queue_no === queueNo && leases.get(seq)?.receipt === receipt),
+  );
   return new Set(held.map(({ seq }) => seq));
 }
 

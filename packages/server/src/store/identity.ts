@@ -179,7 +179,12 @@ export const identityVerbs = {
     await lockCounter(tx);
     const [app] = await tx.query("SELECT no FROM app WHERE project_no = :no LIMIT 1", { no });
     if (app !== undefined) throw new Fault("not_empty", "the project still holds apps: delete them first");
-    const [queue] = await tx.query("SELECT no FROM queue WHERE project_no = :no LIMIT 1", { no });
+    const [queue] = await tx.query(
+      "SELECT no FROM queue WHERE project_no = :no UNION SELECT no FROM placed_queue WHERE project_no = :no LIMIT 1",
+      {
+        no,
+      },
+    );
     if (queue !== undefined) throw new Fault("not_empty", "the project still holds queues: delete them first");
     const [topic] = await tx.query("SELECT no FROM topic WHERE project_no = :no AND ended_at IS NULL LIMIT 1", { no });
     if (topic !== undefined) throw new Fault("not_empty", "the project still holds topics: delete them first");

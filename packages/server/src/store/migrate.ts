@@ -12,6 +12,7 @@ import { cluster } from "./migrations/006-cluster.ts";
 import { audit } from "./migrations/007-audit.ts";
 import { quotas } from "./migrations/008-quotas.ts";
 import { messageQueue } from "./migrations/009-message-queue.ts";
+import { databases } from "./migrations/010-databases.ts";
 
 export interface Migration {
   version: number;
@@ -30,6 +31,7 @@ export const migrations: readonly Migration[] = [
   audit,
   quotas,
   messageQueue,
+  databases,
 ];
 
 /** One number that all nodes lock while they migrate. */

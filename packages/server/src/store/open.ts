@@ -6,7 +6,9 @@ import { dirname } from "node:path";
 import { Fault } from "@millrace/contract";
 import type { Clock } from "../clock.ts";
 import { openPostgres } from "../db/postgres.ts";
+import { openDatabases } from "./another-database.ts";
 import { createBatcher, type LaneShape } from "./batcher.ts";
+import { DEFAULT_DATABASE } from "./database-numbers.ts";
 import type { Engine } from "./engine.ts";
 import { createEngine } from "./engine.ts";
 import { createDiskGuard, type ProbeFreeSpace, probeFolder } from "./free-space.ts";
@@ -14,14 +16,18 @@ import { migrate } from "./migrate.ts";
 import { randomOf } from "./random.ts";
 import { claimResult, sendResult, storedSend } from "./rows.ts";
 import { statements } from "./statements.ts";
-import type { Store } from "./store.ts";
+import type { OpenStore, Store } from "./store.ts";
 import type { Fence } from "./types.ts";
 import { openWorkerEngine } from "./worker-engine.ts";
+
+export type { OpenStore } from "./store.ts";
 
 export interface StoreOptions {
   /** A file for SQLite, or `postgres://…`. */
   url: string;
   clock: Clock;
+  /** Further PostgreSQL databases for queues, by name: `postgres://…` each. */
+  databases?: Readonly<Record<string, string>>;
   /** Makes receipts repeatable in tests; else they are drawn at random. */
   seed?: number;
   /** Tests that do not test durability: commits don't wait for the disk. */
@@ -39,20 +45,31 @@ export interface StoreOptions {
   pendingRows?: number;
 }
 
-/** The store with what its delivery engine may ask of it. */
-export interface OpenStore extends Store {
-  /** At most so many sent rows per transaction; `null` lifts the bound. Lowered while deliveries to healthy endpoints fall behind. */
-  setSendShare(rows: number | null): void;
-  /** Copies a SQLite database, as it is at the copy's end, to a new file; on PostgreSQL it rejects with `invalid_request`. */
-  backup(path: string): Promise<void>;
-}
-
 const SQLITE_LANES: LaneShape[] = [{ kinds: ["settle", "claim", "send", "other"], width: 1, rows: 2000 }];
 
-/** Opens and migrates; rejects with a plain reason when the database can't be used. */
+/**
+ * Opens and migrates; rejects with a plain reason when the database can't be used. Of the further databases each may be away: what is
+ * asked of it is refused until it is there.
+ */
 export async function openStore(options: StoreOptions): Promise<OpenStore> {
+  const others = Object.entries(options.databases ?? {});
+  if (/^postgres(ql)?:/.test(options.url)) {
+    const home = connectPostgres(options);
+    try {
+      await home.migrate();
+      const beside = others.map(([name, url]) => ({ name, ...connectPostgres({ ...options, url }) }));
+      return await openDatabases(home.store, beside);
+    } catch (error) {
+      await home.store.close();
+      throw error;
+    }
+  }
+  if (others.length > 0) throw new Error("databases: further databases need PostgreSQL as the default one.");
+  return openSqliteStore(options);
+}
+
+async function openSqliteStore(options: StoreOptions): Promise<OpenStore> {
   const { clock, url } = options;
-  if (/^postgres(ql)?:/.test(url)) return openPostgresStore(options);
   const path = url.replace(/^(sqlite|file):(\/\/)?/, "");
   const worker = { path, relaxedSync: options.relaxedSync ?? false, seed: options.seed ?? null, maxPages: options.maxPages ?? null };
   const engine = await openWorkerEngine(worker, clock);
@@ -67,20 +84,21 @@ const POSTGRES_LANES: LaneShape[] = [
   { kinds: ["claim"], width: 2, rows: 1000 },
 ];
 
-async function openPostgresStore(options: StoreOptions): Promise<OpenStore> {
+/** A store on a database that need not be there yet: nothing may be asked of it before `migrate` has answered. */
+function connectPostgres(options: StoreOptions): { store: OpenStore; migrate: () => Promise<void> } {
   const { clock, instant } = options;
   const poolSize = options.poolSize ?? 10;
   // More than its lanes are wide the hot side never uses.
   const hotConnections = Math.min(4, Math.floor((poolSize - 1) / 2));
   const coldConnections = poolSize - 1 - hotConnections;
   const db = openPostgres({ url: options.url, statements, offset: () => clock.offset, instant, hotConnections, coldConnections });
-  try {
-    await migrate(db);
-  } catch (error) {
-    await db.close();
-    throw error;
-  }
-  return storeOver(createEngine(db, randomOf(options.seed)), POSTGRES_LANES, options, null);
+  const store = storeOver(createEngine(db, randomOf(options.seed)), POSTGRES_LANES, options, null);
+  return {
+    store,
+    async migrate() {
+      await migrate(db);
+    },
+  };
 }
 
 /** SQLite and PostgreSQL say it so when a disk is full. */
@@ -106,8 +124,11 @@ function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, gu
         : new Fault("unavailable", "The disk is full.", { retryAfterSeconds: 5 });
     }
   };
-  return {
+  const store: OpenStore = {
     engine: engine.engine,
+    get databases() {
+      return [{ no: 0, name: DEFAULT_DATABASE, store, opened: true }];
+    },
     async send(rows) {
       if (guard?.full()) return rows.map(() => ({ refused: "backlog_full" as const }));
       return (await batcher.send(rows.map(storedSend))).map(sendResult);
@@ -129,4 +150,5 @@ function storeOver(engine: Engine, lanes: LaneShape[], options: StoreOptions, gu
       await engine.close();
     },
   };
+  return store;
 }

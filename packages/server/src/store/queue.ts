@@ -7,6 +7,7 @@ import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { ANY_QUEUE } from "./by-queue.ts";
 import { placeConsumer } from "./consumer.ts";
+import { DEFAULT_DATABASE } from "./database-numbers.ts";
 import { inList } from "./in-list.ts";
 import { laneChanged } from "./lane-change.ts";
 import { kept } from "./once.ts";
@@ -16,8 +17,11 @@ import { regroup } from "./regroup.ts";
 import { relimit } from "./relimit.ts";
 import type { IdempotencyKey, QueueRow, QueueSettings } from "./types.ts";
 
-/** A new queue; id and resource name are drawn by the caller. */
-export type NewQueue = Omit<QueueRow, "no" | "createdAt" | "updatedAt"> & { deadLetterId?: string | undefined };
+/** A new queue; id and resource name are drawn by the caller. Without `database` it is made on the default one. */
+export type NewQueue = Omit<QueueRow, "no" | "database" | "createdAt" | "updatedAt"> & {
+  database?: string | undefined;
+  deadLetterId?: string | undefined;
+};
 
 /** A queue as it was made: the id of its dead-letter queue is kept with the answer, as that queue may be gone when it is asked for again. */
 export interface MadeQueue extends QueueRow {
@@ -40,6 +44,8 @@ function queueOf(row: Row): QueueRow {
     projectNo: row.project_no as number,
     environment: row.environment as string,
     name: row.name as string,
+    // A database does not know its name: who asked several of them puts it in.
+    database: DEFAULT_DATABASE,
     type: row.type as QueueRow["type"],
     // Queues of the first schema have no consumer, and say nothing of it.
     settings: { consumerPath: null, ...(JSON.parse(row.settings as string) as Omit<QueueSettings, "consumerPath">) },
@@ -73,12 +79,28 @@ async function checkSettings(tx: Tx, queue: Pick<QueueRow, "projectNo" | "type" 
   }
 }
 
-/** Makes a queue. Throws `queue_exists`, `queue_not_found` (the dead-letter queue) or `invalid_request`. */
+/** What is said of a name that is taken. */
+export const nameTaken = (name: string): Fault => new Fault("queue_exists", `There is already a queue named ${name}.`);
+
+/** Makes a queue on this database. Throws `queue_exists`, `queue_not_found` (the dead-letter queue) or `invalid_request`. */
 async function createQueue(tx: Tx, given: NewQueue): Promise<MadeQueue> {
+  const { database = DEFAULT_DATABASE } = given;
+  if (database !== DEFAULT_DATABASE) throw invalid("database", `${DEFAULT_DATABASE}: the server is configured with no other`, database);
   // The counter comes before the project in every verb that locks both.
   const [counter] = await tx.query("UPDATE queue_counter SET last = last + 1 RETURNING last");
   const [project] = await tx.query("SELECT no FROM project WHERE no = :projectNo", { projectNo: given.projectNo });
   if (project === undefined) throw new Fault("project_not_found", "There is no such project.");
+  const { projectNo, environment, name } = given;
+  const [elsewhere] = await tx.query(
+    "SELECT no FROM placed_queue WHERE project_no = :projectNo AND environment = :environment AND name = :name",
+    { projectNo, environment, name },
+  );
+  if (elsewhere !== undefined) throw nameTaken(name);
+  return makeQueue(tx, counter?.last as number, given);
+}
+
+/** Makes a queue under a number that is its own, for whoever holds the counter. Throws as `createQueue` does. */
+export async function makeQueue(tx: Tx, no: number, given: NewQueue): Promise<MadeQueue> {
   if (linkOf(given.settings) !== null) await lockProject(tx, given.projectNo);
   await checkSettings(tx, { ...given, no: null });
   const rows = await tx.query(
@@ -86,7 +108,7 @@ async function createQueue(tx: Tx, given: NewQueue): Promise<MadeQueue> {
      VALUES (:no, :id, :resourceName, :projectNo, :environment, :name, :type, :settings, :deadLetterNo, :source, :now, :now)
      ON CONFLICT (project_no, environment, name) DO NOTHING RETURNING ${COLUMNS}`,
     {
-      no: counter?.last as number,
+      no,
       id: given.id,
       resourceName: given.resourceName,
       projectNo: given.projectNo,
@@ -99,7 +121,7 @@ async function createQueue(tx: Tx, given: NewQueue): Promise<MadeQueue> {
       now: tx.now,
     },
   );
-  if (rows[0] === undefined) throw new Fault("queue_exists", `There is already a queue named ${given.name}.`);
+  if (rows[0] === undefined) throw nameTaken(given.name);
   const queue = queueOf(rows[0]);
   await placeConsumer(tx, null, queue);
   return { ...queue, deadLetterId: given.deadLetterId };

@@ -3,8 +3,9 @@
  * the count is exact over transactions and nodes; a project without a quota has no row and costs nothing. What the server sends by itself
  * (occurrences of schedules, copies of notifications, run results, moves) neither counts nor is refused.
  */
-import { Fault } from "@millrace/contract";
+import { Fault, invalid } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
+import { DEFAULT_DATABASE } from "./database-numbers.ts";
 import { dayOf } from "./quota-rules.ts";
 
 /** A project's quota, and what of it is used today. */
@@ -44,10 +45,25 @@ export function countSent(tx: Tx, projectNos: readonly (number | null)[]): void 
 
 /** Cold verbs: quotas. */
 export const quotaVerbs = {
-  /** Gives a project a quota or takes it away (`null`); another number leaves what was sent today counted. Throws `project_not_found`. */
+  /**
+   * Gives a project a quota or takes it away (`null`); another number leaves what was sent today counted. A project
+   * with queues on other databases can have none. Throws `project_not_found`, `invalid_request`.
+   */
   async setQuota(tx: Tx, projectNo: number, maxPerDay: number | null): Promise<void> {
+    // As the placing of a queue does: of the two at once, one sees the other.
+    await tx.query("UPDATE queue_counter SET last = last");
     const [project] = await tx.query("SELECT no FROM project WHERE no = :projectNo", { projectNo });
     if (project === undefined) throw new Fault("project_not_found", "the project was deleted");
+    const [placed] = await tx.query(
+      "SELECT q.name AS queue, d.name AS name FROM placed_queue q JOIN placed_database d ON d.no = q.database_no WHERE q.project_no = :projectNo LIMIT 1",
+      { projectNo },
+    );
+    if (maxPerDay !== null && placed !== undefined)
+      throw invalid(
+        "maxMessagesPerDay",
+        `null: quotas are counted on the database ${DEFAULT_DATABASE}`,
+        `${placed.queue} is on ${placed.name}`,
+      );
     if (maxPerDay === null) await tx.query("DELETE FROM quota WHERE project_no = :projectNo", { projectNo });
     else
       await tx.query(

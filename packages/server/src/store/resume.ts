@@ -4,6 +4,7 @@
  * does not get the message, and nobody gets it twice. A message that nobody waits for may be kept instead (W15).
  */
 import type { Tx } from "../db/db.ts";
+import { isElsewhere } from "./elsewhere.ts";
 import { demandSettled, type Held, heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { lockRun } from "./run-rows.ts";
@@ -149,24 +150,28 @@ async function settleRow(
     const runId = runIds.get(wait.run_no);
     if (runId !== undefined) await give(tx, row, wait, runId, wakeQueueNo, effects);
   }
+  const apart = isElsewhere(queueNo);
+  // A message of another database is settled later: should it come again until then, nobody gets it twice.
+  if (bound === null && (apart || open.length > RESUMED_AT_ONCE)) {
+    const [upto] = await tx.sequence(1);
+    await tx.query(`INSERT INTO resuming (app_no, queue_no, seq, upto_no, until) VALUES (:appNo, :queueNo, :seq, :upto, :until)`, {
+      appNo,
+      queueNo,
+      seq,
+      upto: upto as number,
+      until: tx.now + REMEMBERED_MS,
+    });
+  }
   if (open.length > RESUMED_AT_ONCE) {
-    if (bound === null) {
-      const [upto] = await tx.sequence(1);
-      await tx.query(`INSERT INTO resuming (app_no, queue_no, seq, upto_no, until) VALUES (:appNo, :queueNo, :seq, :upto, :until)`, {
-        appNo,
-        queueNo,
-        seq,
-        upto: upto as number,
-        until: tx.now + REMEMBERED_MS,
-      });
-    }
-    effects.settles.push({ queueNo, seq, receipt, outcome: "extend", delayMs: row.leaseMs });
+    if (!apart) effects.settles.push({ queueNo, seq, receipt, outcome: "extend", delayMs: row.leaseMs });
     return "more";
   }
-  if (bound !== null)
-    await tx.query("DELETE FROM resuming WHERE app_no = :appNo AND queue_no = :queueNo AND seq = :seq", { appNo, queueNo, seq });
-  else if (open.length === 0) await keep(tx, row);
-  effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+  if (bound === null && open.length === 0) await keep(tx, row);
+  if (!apart) {
+    if (bound !== null)
+      await tx.query("DELETE FROM resuming WHERE app_no = :appNo AND queue_no = :queueNo AND seq = :seq", { appNo, queueNo, seq });
+    effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+  }
   return open.length === 0 && bound === null ? "kept" : "resumed";
 }
 

@@ -5,6 +5,8 @@
 import { createHash } from "node:crypto";
 import { type EndedRun, runResult } from "@millrace/contract/wire";
 import type { Row, Tx } from "../db/db.ts";
+import { FIRST_PLACED_QUEUE } from "./database-numbers.ts";
+import { isElsewhere } from "./elsewhere.ts";
 import { runOwn } from "./hot.ts";
 import { type Remembered, remembered } from "./remembered.ts";
 import type { EndStatus, RunRow } from "./run-rows.ts";
@@ -96,15 +98,16 @@ export async function lockResultGroups(tx: Tx, results: readonly RunResult[]): P
 }
 
 /**
- * Keeps a result that can't be sent now: its queue is full, or (`behind`) an earlier one of its group is kept. That of a queue that is
- * gone is dropped and counted. Answers whether it was dealt with.
+ * Keeps a result that can't be sent now: its queue is full or on another database, or (`behind`) an earlier one of its group is kept.
+ * That of a queue that is gone is dropped and counted. Answers whether it was dealt with.
  */
 export async function keepResult(tx: Tx, result: RunResult, why: "behind" | SendRefusal): Promise<boolean> {
+  const elsewhere = isElsewhere(result.queueNo);
   if (why === "queue_not_found") {
-    await drop(tx, result.appNo);
+    await dropResult(tx, result.appNo);
     return true;
   }
-  if (why === "behind") {
+  if (why === "behind" && !elsewhere) {
     if (result.groupKey === null) return false;
     const [before] = await tx.query("SELECT no FROM run_result WHERE queue_no = :queueNo AND group_key = :groupKey LIMIT 1", {
       queueNo: result.queueNo,
@@ -116,14 +119,22 @@ export async function keepResult(tx: Tx, result: RunResult, why: "behind" | Send
   await tx.query(
     `INSERT INTO run_result (no, app_no, run_id, queue_no, group_key, dedup_id, tries, next_at, until, body)
      VALUES (:no, :appNo, :runId, :queueNo, :groupKey, :dedupId, 1, :nextAt, :until, :body)`,
-    { no: no as number, ...result, nextAt: tx.now + FIRST_PAUSE_MS, until: tx.now + TRIED_MS },
+    { no: no as number, ...result, nextAt: elsewhere ? tx.now : tx.now + FIRST_PAUSE_MS, until: tx.now + TRIED_MS },
   );
   return true;
 }
 
-const drop = (tx: Tx, appNo: number) => tx.query("UPDATE app SET unnotified = unnotified + 1 WHERE no = :appNo", { appNo });
+/** Counts a result that is not sent any more. */
+export const dropResult = (tx: Tx, appNo: number) => tx.query("UPDATE app SET unnotified = unnotified + 1 WHERE no = :appNo", { appNo });
 
-function keptOf(row: Row): RunResult & { no: number; tries: number; until: number } {
+/** How long after its `tries`th try a result waits for the next one. */
+export const pauseAfter = (tries: number): number => Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, tries - 2), LONGEST_PAUSE_MS);
+
+/** A result that waits: numbered in the order of the endings, tried until `until`. */
+export type KeptResult = RunResult & { no: number; tries: number; until: number };
+
+/** A row of those that wait. */
+export function keptResultOf(row: Row): KeptResult {
   return {
     no: Number(row.no),
     appNo: Number(row.app_no),
@@ -141,25 +152,24 @@ function keptOf(row: Row): RunResult & { no: number; tries: number; until: numbe
 async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number | null }> {
   // The lock of the rows keeps a second node out; of a group only the earliest is tried.
   const rows = await tx.query(
-    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now
+    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND r.queue_no < :placed
        AND NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)
        ORDER BY r.next_at, r.no LIMIT :limit) RETURNING *`,
-    { now: tx.now, limit: TRIED_AT_ONCE },
+    { now: tx.now, placed: FIRST_PLACED_QUEUE, limit: TRIED_AT_ONCE },
   );
-  const kept = rows.map(keptOf).sort((a, b) => a.no - b.no);
+  const kept = rows.map(keptResultOf).sort((a, b) => a.no - b.no);
   const answer = await runOwn(tx, { settles: [], sends: kept.map(resultSend) });
   for (const [i, row] of kept.entries()) {
     const sent = answer.sends[i];
     const refused = sent !== undefined && "refused" in sent ? sent.refused : null;
     if (refused === "backlog_full" && row.until > tx.now) {
-      const pause = Math.min(FIRST_PAUSE_MS * 2 ** (row.tries - 2), LONGEST_PAUSE_MS);
-      await tx.query("UPDATE run_result SET next_at = :nextAt WHERE no = :no", { no: row.no, nextAt: tx.now + pause });
+      await tx.query("UPDATE run_result SET next_at = :nextAt WHERE no = :no", { no: row.no, nextAt: tx.now + pauseAfter(row.tries) });
       continue;
     }
-    if (refused !== null) await drop(tx, row.appNo);
+    if (refused !== null) await dropResult(tx, row.appNo);
     await tx.query("DELETE FROM run_result WHERE no = :no", { no: row.no });
   }
-  const [next] = await tx.query("SELECT min(next_at) AS at FROM run_result");
+  const [next] = await tx.query("SELECT min(next_at) AS at FROM run_result WHERE queue_no < :placed", { placed: FIRST_PLACED_QUEUE });
   const at = next?.at == null ? null : Number(next.at);
   return { more: kept.length > 0 && at !== null && at <= tx.now, nextInMs: at === null ? null : Math.max(0, at - tx.now) };
 }

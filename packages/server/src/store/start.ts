@@ -4,6 +4,7 @@
  */
 import type { Tx } from "../db/db.ts";
 import { beginRuns } from "./begin-run.ts";
+import { isElsewhere } from "./elsewhere.ts";
 import { demandSettled, type Held, heldOf } from "./held.ts";
 import { carryOut, noEffects } from "./wake.ts";
 
@@ -17,7 +18,7 @@ export interface StartRow extends Held {
   source: { kind: "message"; queueId: string; messageId: string };
 }
 
-/** `started` and `existing` messages are acknowledged; those refused are left to the caller; `stale`: the lease is over. */
+/** `started` and `existing` messages are acknowledged, unless their queue is on another database; those refused are left to the caller; `stale`: the lease is over. */
 export type StartOutcome = "started" | "existing" | "app_not_found" | "workflow_not_found" | "stale";
 
 /** The numbers of apps by project and id; those that don't exist are missing. */
@@ -50,7 +51,7 @@ async function startRuns(tx: Tx, rows: readonly StartRow[]): Promise<StartOutcom
     if (one === undefined) return "app_not_found";
     if ("refused" in one) return one.refused;
     const { queueNo, seq, receipt } = row;
-    effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
+    if (!isElsewhere(queueNo)) effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
     return one.begun === "new" ? "started" : "existing";
   });
   const { settled } = await carryOut(tx, effects);

@@ -105,6 +105,7 @@ export interface SubscriptionChange {
 /** A change of a subscription's health; instants as durations before now, for this process's clock may differ from the store's. */
 export interface StatusRow {
   id: string;
+  queueNo: number;
   failing: boolean;
   error: (Omit<LastError, "at"> & { agoMs: number }) | null;
   successAgoMs: number | null;

@@ -37,6 +37,8 @@ export interface QueueRow {
   projectNo: number;
   environment: string;
   name: string;
+  /** The name of the database that it lives on. */
+  database: string;
   type: "standard" | "fifo";
   settings: QueueSettings;
   source: "api" | "config" | "auto";

@@ -11,10 +11,13 @@ import { executionVerbs } from "./execution.ts";
 import { explanationVerbs } from "./explanation.ts";
 import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
+import { joinedDatabaseVerbs } from "./joined-database.ts";
 import { laneChangeVerbs } from "./lane-change.ts";
 import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
+import { placedQueueVerbs } from "./placed-queue.ts";
+import { placedResultVerbs } from "./placed-result.ts";
 import { queueVerbs } from "./queue.ts";
 import { quotaVerbs } from "./quota.ts";
 import { redriveVerbs } from "./redrive.ts";
@@ -41,6 +44,8 @@ export const coldVerbs = {
   ...environmentVerbs,
   ...deploymentVerbs,
   ...queueVerbs,
+  ...placedQueueVerbs,
+  ...joinedDatabaseVerbs,
   ...messageVerbs,
   ...redriveVerbs,
   ...subscriptionVerbs,
@@ -66,6 +71,7 @@ export const coldVerbs = {
   ...runControlVerbs,
   ...runRemovalVerbs,
   ...runResultVerbs,
+  ...placedResultVerbs,
   ...waitVerbs,
   ...startVerbs,
   ...resumeVerbs,

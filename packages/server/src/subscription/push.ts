@@ -116,15 +116,15 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
 
     health({ result, read, endedAt: at }, flipped) {
       if (read.ok) {
-        records.note(id, { failing: false, successAt: at }, flipped);
+        records.note(id, { queueNo, failing: false, successAt: at }, flipped);
         return;
       }
       const what = result.kind === "answer" ? ({ class: "http", status: result.status } as const) : { class: result.class };
-      records.note(id, { failing: true, error: { at, ...what, message: read.error ?? "" } }, flipped);
+      records.note(id, { queueNo, failing: true, error: { at, ...what, message: read.error ?? "" } }, flipped);
     },
 
     closed(ended) {
-      if (!ended.read.ok || row.subscription.recordAttempts) records.attempt(attemptOf(id, ended));
+      if (!ended.read.ok || row.subscription.recordAttempts) records.attempt({ queueNo, ...attemptOf(id, ended) });
     },
   };
 

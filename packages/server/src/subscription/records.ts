@@ -17,6 +17,7 @@ const MOST_WAITING = 2_000;
 
 /** How a delivery ended; instants by this process's clock. */
 export interface Note {
+  queueNo: number;
   failing: boolean;
   error?: LastError;
   successAt?: number;
@@ -59,10 +60,11 @@ export function createRecords({ store, clock, report }: { store: Store; clock: C
     const now = clock.now();
     try {
       if (takenNotes.size > 0) {
-        const rows = [...takenNotes].map(([id, { failing, error, successAt }]): StatusRow => {
+        const rows = [...takenNotes].map(([id, { queueNo, failing, error, successAt }]): StatusRow => {
           const { at, ...rest } = error ?? { at: now };
           return {
             id,
+            queueNo,
             failing,
             error: error === undefined ? null : { agoMs: now - at, ...(rest as Omit<LastError, "at">) },
             successAgoMs: successAt === undefined ? null : now - successAt,

@@ -87,15 +87,16 @@ export function createWorkflowLane(deps: WorkflowLaneDeps, first: LaneRow<Workfl
     release: (loads) => store.settle(releaseRows(queueNo, loads.flat())),
 
     health({ result, read, endedAt: at }, flipped) {
-      if (read.ok) return records.note(id, { failing: false, successAt: at }, flipped);
+      if (read.ok) return records.note(id, { queueNo, failing: false, successAt: at }, flipped);
       const status = result.kind === "answer" ? { status: result.status } : {};
-      records.note(id, { failing: true, error: { at, class: read.class, ...status, message: read.error ?? "" } }, flipped);
+      records.note(id, { queueNo, failing: true, error: { at, class: read.class, ...status, message: read.error ?? "" } }, flipped);
     },
 
     closed({ load, sent, result, read, startedAt: at }) {
       if (read.ok && !row.subscription.recordAttempts) return;
       records.attempt({
         at,
+        queueNo,
         subscriptionId: id,
         deliveryId: sent.deliveryId,
         durationMs: Math.round(result.durationMs),

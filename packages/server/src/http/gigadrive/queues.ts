@@ -44,14 +44,14 @@ export async function makeQueue(
   { access, queues, consumers }: Pick<GigadriveQueueDeps, "access" | "queues" | "consumers">,
   caller: Caller,
   { project, environment }: Place,
-  given: Settings & { name: string; type?: "standard" | "fifo" | undefined; source: QueueRow["source"] },
+  given: Settings & { name: string; type?: "standard" | "fifo" | undefined; database?: string | undefined; source: QueueRow["source"] },
   key: IdempotencyKey | null,
 ): Promise<QueueRow> {
-  const { name, type = "standard", source } = given;
+  const { name, type = "standard", database, source } = given;
   const resource = queueResource(project, environment, name);
   access.demand(caller, CREATE, resource, () => new Fault("queue_not_found", "there is no such queue, or the key does not reach it"));
   const settings = { ...gigadriveDefaults, ...gigadriveChange(given, "list") };
-  const queue = await queues.make({ projectNo: project.no, environment, name, type, settings, source }, key);
+  const queue = await queues.make({ projectNo: project.no, environment, name, type, database, settings, source }, key);
   if (settings.consumerPath !== null) await consumers.refresh(queue.no);
   return queue;
 }

@@ -1,0 +1,47 @@
+/** What keeps several databases from being used together, seen at the start: each mistake by its name, before a queue seems lost. */
+import { postgres } from "@millrace/testkit";
+import { expect, it } from "vitest";
+import { createClock } from "../clock.ts";
+import { ezghDefaults } from "../queue/settings.ts";
+import { openStore } from "./open.ts";
+
+const clock = createClock();
+
+/** Starts on these databases and stops again; answers the names that it was on. */
+async function start(url: string, databases: Record<string, string>): Promise<string[]> {
+  const store = await openStore({ url, databases, clock });
+  const names = store.databases.map(({ name }) => name);
+  await store.close();
+  return names;
+}
+
+it("A14, A10: a start names the database that is missing, mistaken or exchanged, and takes the right ones again", async () => {
+  const server = await postgres();
+  const [url, eu, us, other] = await Promise.all([server.fresh(), server.fresh(), server.fresh(), server.fresh()]);
+  const store = await openStore({ url, databases: { eu, us }, clock });
+  const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
+  const project = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
+  await store.once(null, "createQueue", {
+    id: "00000000-0000-4000-8000-000000000001",
+    resourceName: "que_000000000001",
+    projectNo: project.no,
+    environment: "production",
+    name: "orders",
+    database: "eu",
+    type: "standard",
+    settings: ezghDefaults,
+    source: "api",
+  });
+  await store.close();
+
+  await expect(start(url, { us })).rejects.toThrow("databases: eu is not configured, and 1 queue lives on it: acme/shop/orders.");
+  await expect(start(url, { eu: us, us: eu })).rejects.toThrow("databases.eu: It is the database that was named us.");
+  await expect(start(url, { eu: other, us })).rejects.toThrow("databases.eu: It is empty, and not the database that had this name before.");
+  await expect(start(url, { eu, us, here: url })).rejects.toThrow("databases.here: It is the default database of an installation.");
+  await expect(start(eu, {})).rejects.toThrow("The default database can't be one that queues were placed on");
+  await expect(start(other, { eu })).rejects.toThrow("databases.eu: It is the database that was named eu by another installation.");
+  await expect(openStore({ url: "/tmp/never-made.db", databases: { eu }, clock })).rejects.toThrow("further databases need PostgreSQL");
+  // A name without queues may go, and come back; what was refused changed nothing.
+  expect(await start(url, { eu })).toEqual(["default", "eu"]);
+  expect(await start(url, { us, eu })).toEqual(["default", "eu", "us"]);
+});
