@@ -26,7 +26,7 @@ export async function pushApp(bench, product) {
 
 export async function pullApp(bench, product) {
   const executor = bench.child("executor.mjs");
-  await product.api("POST", "/apps", { name: "pull", mode: "pull" });
+  await product.api("POST", "/apps", { name: "pull", mode: "pull", maxConcurrency: 200 });
   const apiKey = product.headers.authorization.split(" ")[1];
   await executor.call("pull", { baseUrl: `http://127.0.0.1:${product.port}`, apiKey, app: "pull", concurrency: 200 });
   while ((await product.api("GET", "/apps/pull/workflows")).workflows.length < 2) await sleep(50);

@@ -3,6 +3,8 @@
  * remembers by which hand-out of which message it is executed; every later write of the execution must name that one.
  */
 import type { Tx } from "../db/db.ts";
+import { holdAppPlaces } from "./app-places.ts";
+import { isBlocked } from "./blocked.ts";
 import { heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
@@ -20,7 +22,12 @@ export interface WakeUp {
   runId: string;
   /** Sent for the end of a sleep, a wait or a retry's pause: of no use once that came by another way. */
   timer: boolean;
+  /** Who polled for it: whose workflows these are, and nobody else's. A push app has no such. */
+  puller?: { workflows: readonly string[] };
 }
+
+/** How long a wake-up is left to workers that have its workflow. */
+const ELSEWHERE_MS = 1_000;
 
 /** A run to be executed, with the first page of its journal; `now` is the store's present. */
 export interface Begun {
@@ -126,10 +133,15 @@ async function firstPage(tx: Tx, { no, steps }: RunRow, pageBytes: number): Prom
 /**
  * Begins the executions of claimed wake-ups, each of another run; answers in order. `null`: there is nothing to do. Either the run has
  * ended or is gone, waits for another build or for a place among its workflow's executions, or its timer came to nothing: then the
- * wake-up was acknowledged; or its lease is over.
+ * wake-up was acknowledged; or the puller does not have its workflow, and it was given back; or its lease is over. `full`: it was given
+ * back because as many runs of the app are executed as may be.
  * A page of a journal has about `pageBytes`.
  */
-async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | null)[]> {
+async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: number): Promise<(Begun | "full" | null)[]> {
+  const appPlaces = await holdAppPlaces(
+    tx,
+    wakeUps.filter(({ puller }) => puller !== undefined).map(({ queueNo }) => queueNo),
+  );
   const nos = await numbersOf(
     tx,
     wakeUps.map(({ runId }) => runId),
@@ -143,7 +155,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   const effects = noEffects();
   const begins: WakeUp[] = [];
   const places: Places = new Map();
-  const begun: (Begun | null)[] = [];
+  const begun: (Begun | "full" | null)[] = [];
   for (const wake of wakeUps) {
     const { queueNo, seq, receipt } = wake;
     if (!leased.has(seq)) {
@@ -154,9 +166,22 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     const dues = one === undefined ? [] : (due.get(one.run.no) ?? []);
     // Handed out again: the execution that this wake-up began was lost.
     const again = one?.seq === seq;
-    if (one === undefined || hasEnded(one.run) || one.run.reason !== null || (wake.timer && dues.length === 0 && !again)) {
+    if (
+      one === undefined ||
+      hasEnded(one.run) ||
+      isBlocked(one.run) ||
+      (wake.timer && dues.length === 0 && !again && one.run.reason === null)
+    ) {
       effects.settles.push({ queueNo, seq, receipt, outcome: "ack" });
       begun.push(null);
+      continue;
+    }
+    const { puller } = wake;
+    const left = puller === undefined ? 1 : (appPlaces.get(queueNo) ?? 0);
+    const isElsewhere = puller?.workflows.includes(one.run.workflow) === false;
+    if (isElsewhere || (!again && left <= 0)) {
+      effects.settles.push({ queueNo, seq, receipt, outcome: "release", delayMs: isElsewhere ? ELSEWHERE_MS : 0 });
+      begun.push(isElsewhere ? null : "full");
       continue;
     }
     if (!again && !(await takePlace(tx, one.run, places, effects.memory))) {
@@ -164,6 +189,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
       begun.push(null);
       continue;
     }
+    if (!again) appPlaces.set(queueNo, left - 1);
     begins.push(wake);
     await endDue(tx, wake, dues, effects);
     const journal = await firstPage(tx, one.run, pageBytes);
@@ -175,11 +201,13 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   await takeOthers(tx, begins, effects);
   const inputs = await inputsOf(
     tx,
-    begun.flatMap((each) => (each === null ? [] : [each.run.no])),
+    begun.flatMap((each) => (isBegun(each) ? [each.run.no] : [])),
   );
   await carryOut(tx, effects);
-  return begun.map((each) => (each === null ? null : { ...each, input: inputs.get(each.run.no) ?? null }));
+  return begun.map((each) => (isBegun(each) ? { ...each, input: inputs.get(each.run.no) ?? null } : each));
 }
+
+const isBegun = (each: Begun | "full" | null): each is Begun => each !== null && each !== "full";
 
 async function dueByRun(tx: Tx, runNos: readonly number[]): Promise<Map<number, StepRow[]>> {
   const byRun = new Map<number, StepRow[]>();

@@ -6,6 +6,7 @@
 import { Fault } from "@millrace/contract";
 import { type ExecutionAnswer, protocolLimits, type RunError, type StepRecord } from "@millrace/contract/wire";
 import type { Tx } from "../db/db.ts";
+import { soughtInMs } from "./blocked.ts";
 import { type HeldRun, holdRuns } from "./execution.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
@@ -15,7 +16,7 @@ import type { RunRow, StepRow } from "./run-rows.ts";
 import { writeRuns } from "./run-writes.ts";
 import { bytesOf, isFinished } from "./step-change.ts";
 import { lockWaitKeys, type WaitKey } from "./wait.ts";
-import { carryOut, type Effects, freePlace, noEffects } from "./wake.ts";
+import { carryOut, type Effects, freePlace, noEffects, wakeUp } from "./wake.ts";
 
 /** By which hand-out of which wake-up a run is executed. */
 export interface Handout {
@@ -230,6 +231,8 @@ async function end(tx: Tx, reporting: Reporting, run: RunRow, { handout, told, a
     await endRun(tx, run, { status: "failed", error: { code: "protocol_violation", name: "protocol_violation", message } }, effects);
     return;
   }
+  const soughtMs = answer.status === "blocked" ? soughtInMs(run, answer.reason.code, tx.now) : null;
+  if (soughtMs !== null) effects.sends.push(wakeUp(queueNo, run.id, "timer", soughtMs));
   const reason = answer.status === "blocked" ? JSON.stringify({ ...answer.reason, name: answer.reason.code }) : null;
   effects.writes.waiting.push([run.no, reason]);
   freePlace(effects, run);

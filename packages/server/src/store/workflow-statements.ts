@@ -41,7 +41,7 @@ export const workflowStatements = {
     table: "run",
     params: { no: "bigint", seq: "bigint", receipt: "bigint" },
     head: `UPDATE run SET status = 'running', started_at = coalesce(started_at, $now), executions = executions + 1, execution_seq = :seq,
-      execution_receipt = :receipt, parked = 0`,
+      execution_receipt = :receipt, parked = 0, reason = NULL`,
     where: "run.no = :no",
     returning: "run.no AS no",
   },

@@ -285,6 +285,29 @@ export function engineSuite(kind: Engine): void {
       expect(w.executor.effects).toEqual(["clean up"]);
     });
 
+    it("W2, CTRL-09: where an old part of a deployment lacked the workflow, the run is executed again by itself, more and more seldom", async () => {
+      const flow: Workflow = async (_input, step) => {
+        await step.sleep("pause", 1_000);
+        return "done";
+      };
+      const { row } = await w.app({ flow });
+      const id = await w.start(row, "flow");
+      await w.until(row, id, ({ status }) => status === "waiting");
+      w.executor.workflows = {};
+      await w.pass(1_000);
+      const blocked = await w.until(row, id, ({ reason }) => reason !== null);
+      expect(blocked).toMatchObject({ status: "waiting", reason: { code: "workflow_not_found" }, executions: 2 });
+      await w.pass(5_000);
+      expect(await w.until(row, id, ({ executions, reason }) => executions === 3 && reason !== null)).toMatchObject({ status: "waiting" });
+      await w.pass(86_400_000);
+      await w.until(row, id, ({ executions, reason }) => executions === 4 && reason !== null);
+      await w.pass(60_000);
+      expect((await w.until(row, id, () => true)).executions).toBe(4);
+      // The same build, and nobody syncs.
+      w.executor.workflows = { flow };
+      expect(await w.ended(row, id, 10_000)).toMatchObject({ status: "completed", reason: null });
+    });
+
     it("W8: a run whose workflow the deployment lacks waits for a build that has it, and an answer's build id makes the server ask", async () => {
       const flow: Workflow = async (_input, step) => {
         await step.sleep("pause", 1_000);

@@ -38,12 +38,15 @@ export type HeartbeatEntry = { ok: true; cancelled: boolean; leaseMs: number } |
 export interface Handing {
   appId: string;
   leaseMs: number;
-  pull: boolean;
 }
 
 export interface Executions {
   /** Begins the execution that a claimed wake-up asks for; `null`: there is nothing to do, and the wake-up is acknowledged. */
   begin(queueNo: number, message: ClaimedMessage, handing: Handing): Promise<Task | null>;
+  /** As `begin` for a worker that has these workflows; what it does not have is given back. `full`: so is what finds no place in its app. */
+  beginPulled(queueNo: number, message: ClaimedMessage, handing: Handing, workflows: readonly string[]): Promise<Task | "full" | null>;
+  /** Called with the queue of wake-ups of every execution that ends here. */
+  onEnd(listener: (queueNo: number) => void): void;
   /** Records steps, one entry per execution, in order. Throws `protocol_unsupported`. */
   steps(protocol: string, executions: readonly { token: string; steps: StepRecord[] }[]): Promise<StepsEntry[]>;
   /** Ends executions, one entry each, in order. Throws `protocol_unsupported`. */
@@ -65,7 +68,7 @@ const unauthorized = (): RefusedEntry => ({ ok: false, error: { code: "unauthori
 export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign" | "verify">; callbackUrl: () => string }): Executions {
   const { store, vault } = deps;
   const width = store.engine === "postgres" ? 4 : 1;
-  const begin = coalesce<WakeUp, Begun | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
+  const begin = coalesce<WakeUp, Begun | "full" | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
     most: 50,
     width,
   });
@@ -93,14 +96,32 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
       }),
     );
 
+  const listeners: ((queueNo: number) => void)[] = [];
+  const wakeUpOf = (queueNo: number, { seq, receipt, groupKey, body }: ClaimedMessage): WakeUp => ({
+    ...{ queueNo, seq, receipt },
+    runId: groupKey ?? "",
+    timer: isTimer(body),
+  });
+  const handOut = (begun: Begun, { queueNo, seq, receipt }: WakeUp, { appId, leaseMs }: Handing, pull: boolean): Task => {
+    const handout = { runNo: begun.run.no, queueNo, seq, receipt };
+    const token = writeToken(vault, { handout, told: begun.run.cancelAt !== null, pull });
+    return taskOf(begun, { executionId: uuidv7(), token, callbackUrl: deps.callbackUrl(), leaseMs, appId });
+  };
+
   return {
-    async begin(queueNo, { seq, receipt, groupKey, body }, { appId, leaseMs, pull }) {
-      const begun = await begin({ queueNo, seq, receipt, runId: groupKey ?? "", timer: isTimer(body) });
-      if (begun === null) return null;
-      const handout = { runNo: begun.run.no, queueNo, seq, receipt };
-      const token = writeToken(vault, { handout, told: begun.run.cancelAt !== null, pull });
-      return taskOf(begun, { executionId: uuidv7(), token, callbackUrl: deps.callbackUrl(), leaseMs, appId });
+    async begin(queueNo, message, handing) {
+      const wakeUp = wakeUpOf(queueNo, message);
+      const begun = await begin(wakeUp);
+      return begun === null || begun === "full" ? null : handOut(begun, wakeUp, handing, false);
     },
+
+    async beginPulled(queueNo, message, handing, workflows) {
+      const wakeUp = { ...wakeUpOf(queueNo, message), puller: { workflows } };
+      const begun = await begin(wakeUp);
+      return begun === null || begun === "full" ? begun : handOut(begun, wakeUp, handing, true);
+    },
+
+    onEnd: (listener) => void listeners.push(listener),
 
     async steps(protocol, executions) {
       demand(protocol);
@@ -115,6 +136,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
       demand(protocol);
       return each(executions, async ({ handout, told }, { answer }): Promise<EndEntry> => {
         const refused = await end({ handout, protocol, told, answer });
+        for (const listener of listeners) listener(handout.queueNo);
         return refused === null ? { ok: true } : { ok: false, error: refused.error };
       });
     },

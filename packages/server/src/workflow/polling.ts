@@ -1,7 +1,7 @@
 /**
  * Workers that pull (W6): a poll waits for wake-ups of its app's runs, begins their executions and answers the tasks. Its lease lasts from
- * heartbeat to heartbeat; what a worker that vanished was given is handed out again when it ends. A task of a workflow that this worker
- * does not have goes back for another one.
+ * heartbeat to heartbeat; what a worker that vanished was given is handed out again when it ends. A wake-up for a workflow that this worker
+ * does not have is left to others, and what is beyond the app's `maxConcurrency` waits for an end.
  */
 import { createHash } from "node:crypto";
 import { Fault } from "@millrace/contract";
@@ -10,11 +10,12 @@ import type { Clock } from "../clock.ts";
 import { createWaiting } from "../queue/waiting.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimedMessage } from "../store/types.ts";
+import { createAppPlaces } from "./app-places.ts";
 import { type Executions, PULL_LEASE_MS } from "./executions.ts";
 import { announcementOf, wakeBlocked } from "./sync.ts";
 
-/** How long a task waits for a worker that has its workflow, before somebody looks again. */
-const ELSEWHERE_MS = 1_000;
+/** How many claims a poll that does not wait makes which bring it nothing. */
+const PASSES = 20;
 /** How long an announcement is not repeated to the store: workers of another build may meanwhile have spoken to another node. */
 const ANNOUNCED_MS = 10_000;
 
@@ -45,6 +46,9 @@ export function createPolling({ store, clock, executions }: { store: Store; cloc
     // What can't be given back comes back when its lease ends.
     release: (queueNo, messages) => void release(queueNo, messages, 0).catch(() => {}),
   });
+  const places = createAppPlaces(clock);
+  executions.onEnd(places.end);
+  let closed = false;
   /** What workers said of late, and until when that is not written down again. */
   const announced = new Map<string, number>();
 
@@ -62,14 +66,17 @@ export function createPolling({ store, clock, executions }: { store: Store; cloc
 
   /** Begins the execution of one run by the first of its wake-ups that asks for one; that one takes the others back. */
   const beginOne = async (
-    app: Poll["app"],
+    { id: appId, queueNo }: Poll["app"],
     messages: readonly ClaimedMessage[],
-  ): Promise<{ task: Task; message: ClaimedMessage } | null> => {
+    workflows: readonly string[],
+  ): Promise<Task | "full" | null> => {
+    let found: "full" | null = null;
     for (const message of messages) {
-      const task = await executions.begin(app.queueNo, message, { appId: app.id, leaseMs: PULL_LEASE_MS, pull: true });
-      if (task !== null) return { task, message };
+      const begun = await executions.beginPulled(queueNo, message, { appId, leaseMs: PULL_LEASE_MS }, workflows);
+      if (begun !== null && begun !== "full") return begun;
+      found ??= begun;
     }
-    return null;
+    return found;
   };
 
   return {
@@ -78,26 +85,35 @@ export function createPolling({ store, clock, executions }: { store: Store; cloc
       if (!speaks(protocol))
         throw new Fault("protocol_unsupported", `the worker speaks protocol ${protocol}, this server ${protocolVersion}`);
       await announce(appNo, announcement);
-      const has = new Set(workflows.map(({ name }) => name));
+      const names = workflows.map(({ name }) => name);
+      const { queueNo } = app;
       const until = clock.now() + waitMs;
-      for (;;) {
+      for (let pass = 1; ; pass++) {
+        const leftMs = Math.max(0, until - clock.now());
+        const free = places.free(queueNo);
+        if (free <= 0) {
+          if (leftMs === 0 || closed || gone().aborted) return [];
+          await places.freed(queueNo, leftMs);
+          continue;
+        }
+        const before = places.ended(queueNo);
         const messages = await waiting.receive({
-          queueNo: app.queueNo,
-          batchSize: max,
+          ...{ queueNo, gone, waitMs: leftMs },
+          batchSize: Math.min(max, free),
           leaseMs: PULL_LEASE_MS,
-          waitMs: Math.max(0, until - clock.now()),
-          gone,
         });
         if (messages.length === 0) return [];
-        const begun = await Promise.all([...byRun(messages).values()].map((some) => beginOne(app, some)));
-        const all = begun.filter((one) => one !== null);
-        const elsewhere = all.filter(({ task }) => !has.has(task.run.workflow)).map(({ message }) => message);
-        if (elsewhere.length > 0) await release(app.queueNo, elsewhere, ELSEWHERE_MS);
-        const tasks = all.map(({ task }) => task).filter((task) => has.has(task.run.workflow));
-        if (tasks.length > 0) return tasks;
+        const begun = await Promise.all([...byRun(messages).values()].map((some) => beginOne(app, some, names)));
+        const tasks = begun.filter((one) => one !== null && one !== "full");
+        places.taken(queueNo, tasks.length);
+        if (begun.includes("full")) places.full(queueNo, before);
+        if (tasks.length > 0 || (leftMs === 0 && pass >= PASSES)) return tasks;
       }
     },
-    close: () => waiting.close(),
+    close() {
+      closed = true;
+      waiting.close();
+    },
   };
 }
 

@@ -123,6 +123,54 @@ export function pullSuite(kind: Engine): void {
       expect(await w.run(row, id)).toMatchObject({ status: "completed" });
     });
 
+    it("CTRL-09, W2: a worker without a workflow leaves its runs as they stand, however often it polls, and finds its own behind them", async () => {
+      const { row } = await w.app({ a: async () => "a", b: async () => "b" }, "pull");
+      await poll(row);
+      const others = await Promise.all(Array.from({ length: 30 }, () => w.start(row, "b")));
+      const own = await w.start(row, "a");
+      const tasks = await poll(row, { workflows: ["a"], buildId: "b2", waitMs: 1_000 });
+      expect(tasks.map(({ run }) => run.id)).toEqual([own]);
+      for (const id of others) expect(await w.run(row, id)).toMatchObject({ status: "queued", executions: 0, startedAt: null });
+      w.world.clock.advance(1_000);
+      const left = new Set(others);
+      while (left.size > 0)
+        for (const task of await poll(row, { waitMs: 1_000 })) {
+          await work(task);
+          left.delete(task.run.id);
+        }
+      for (const id of others) expect(await w.run(row, id)).toMatchObject({ status: "completed", executions: 1 });
+    });
+
+    it("W1: an app's maxConcurrency holds for all its workers together; an end lets the next one in, a lost task keeps its place", async () => {
+      const { row } = await w.app({ a: async () => "a" }, "pull");
+      await poll(row);
+      await w.apps.update(row, { maxConcurrency: 3 });
+      const ids = await Promise.all(Array.from({ length: 10 }, () => w.start(row, "a")));
+      const taken = (await Promise.all(Array.from({ length: 5 }, () => poll(row, { max: 2 })))).flat();
+      expect(taken).toHaveLength(3);
+      expect(await poll(row)).toEqual([]);
+      const waiting = poll(row, { waitMs: 20_000 });
+      await work(taken[0] as Task);
+      const next = await waiting;
+      expect(next).toHaveLength(1);
+      // The three tasks' workers are gone: what they held is handed out again, in their places.
+      w.world.clock.advance(30_000);
+      const open = new Set(ids);
+      open.delete((taken[0] as Task).run.id);
+      const again = await poll(row, { waitMs: 1_000 });
+      expect(again.map(({ run }) => run.id).sort()).toEqual([...taken.slice(1), ...next].map(({ run }) => run.id).sort());
+      let batch = again;
+      while (open.size > 0) {
+        expect(batch.length).toBeLessThanOrEqual(3);
+        for (const task of batch) {
+          await work(task);
+          open.delete(task.run.id);
+        }
+        if (open.size > 0) batch = await poll(row, { waitMs: 1_000 });
+      }
+      for (const id of ids) expect(await w.run(row, id)).toMatchObject({ status: "completed" });
+    });
+
     it("W8, WF-11: workers of two builds that take turns wake a blocked run every ten seconds, not with every poll", async () => {
       const { row, id, task } = await byHand();
       await poll(row, { buildId: "b2" });

@@ -123,7 +123,7 @@ export function createPushLane(deps: PushLaneDeps, first: AppLane): PushLane {
     async request(work, timeoutMs) {
       const { url } = row.app;
       if (url === null) return null;
-      const begun = await executions.begin(queueNo, work.message, { appId: id, leaseMs: timeoutMs, pull: false }).catch((err) => {
+      const begun = await executions.begin(queueNo, work.message, { appId: id, leaseMs: timeoutMs }).catch((err) => {
         log.warn({ ...label, err }, "an execution could not begin yet");
         return undefined;
       });
