@@ -3,8 +3,10 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Attempts } from "./attempt.ts";
 import type { Attempt, DeliveryResult } from "./types.ts";
 
+const KINDS = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
 const resultOf = (result: DeliveryResult): string =>
-  result.kind === "failure" ? result.class : result.status >= 600 ? "other" : `${Math.floor(result.status / 100)}xx`;
+  result.kind === "failure" ? result.class : (KINDS[Math.floor(result.status / 100)] ?? "other");
 
 /**
  * The same way to call endpoints, counted: registers `millrace_deliveries_total` (by `result`: `2xx` … `5xx`, `other`, or the class of the
@@ -36,11 +38,11 @@ export function meterAttempts(attempts: Attempts, registry: Registry): Attempt {
       this.set(attempts.open);
     },
   });
-  return async (request, signal) => {
-    const result = await attempts.attempt(request, signal);
+  const counted = (result: DeliveryResult): DeliveryResult => {
     const name = resultOf(result);
     counts.set(name, (counts.get(name) ?? 0) + 1);
     seconds.observe(result.durationMs / 1000);
     return result;
   };
+  return (request, signal) => attempts.attempt(request, signal).then(counted);
 }
