@@ -1,9 +1,9 @@
 /** Dead letters and redrives through the handlers, on either engine: Q13, Q14. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Engine, faultOf, openWorld, type Received, type World } from "./world.suite.ts";
+import { faultOf, type Ground, openWorld, type Received, type World } from "./world.suite.ts";
 
-/** Declares the suite for one engine. */
-export function deadLettersSuite(engine: Engine): void {
+/** Declares the suite for one ground. */
+export function deadLettersSuite(engine: Ground): void {
   describe(`dead letters on ${engine}`, () => {
     let world: World;
     beforeAll(async () => {

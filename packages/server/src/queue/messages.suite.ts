@@ -1,10 +1,10 @@
 /** Messages through their handlers, on either engine: Q3 to Q8, Q11, Q12, Q17, Q18. */
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Engine, faultOf, openWorld, type Received, type World } from "./world.suite.ts";
+import { faultOf, type Ground, openWorld, type Received, type World } from "./world.suite.ts";
 
-/** Declares the suite for one engine. */
-export function messagesSuite(engine: Engine): void {
+/** Declares the suite for one ground. */
+export function messagesSuite(engine: Ground): void {
   describe(`messages on ${engine}`, () => {
     let world: World;
     beforeAll(async () => {

@@ -1,10 +1,10 @@
 /** Queues through their handlers, on either engine: Q1, Q2, Q13's refusals, Q15, Q16. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Caller } from "../identity/caller.ts";
-import { type Engine, faultOf, openWorld, type World } from "./world.suite.ts";
+import { faultOf, type Ground, openWorld, type World } from "./world.suite.ts";
 
-/** Declares the suite for one engine. */
-export function queuesSuite(engine: Engine): void {
+/** Declares the suite for one ground. */
+export function queuesSuite(engine: Ground): void {
   describe(`queues on ${engine}`, () => {
     let world: World;
     beforeAll(async () => {
@@ -232,7 +232,7 @@ export function queuesSuite(engine: Engine): void {
       expect(await world.store.send([row])).toEqual([{ refused: "queue_not_found" }]);
       expect((await world.store.claim({ queueNo, batchSize: 10, batches: 1, leaseMs: null })).batches).toEqual([]);
       const left = [await rows()];
-      while (await world.store.run("removeDeleted")) left.push(await rows());
+      while (await world.queueStore.run("removeDeleted")) left.push(await rows());
       expect(left).toEqual([2_500, 1_500, 500, 0]);
       const removals = () => world.count(`SELECT count(*) AS n FROM queue_removal WHERE queue_no = ${queueNo}`);
       expect(await removals()).toBe(1);
@@ -256,7 +256,7 @@ export function queuesSuite(engine: Engine): void {
       await world.call("SendMessages", { queueId: "live" }, { messages: [{ body: "x" }] });
       await world.call("ReceiveMessages", { queueId: "live" }, {});
       for (const gone of numbers) await world.store.run("deleteQueue", gone);
-      while (await world.store.run("removeDeleted"));
+      while (await world.queueStore.run("removeDeleted"));
       expect(await world.count(`SELECT count(*) AS n FROM message WHERE queue_no = ${no}`)).toBe(0);
       await world.pass(2_000);
       await world.pass(5_000);

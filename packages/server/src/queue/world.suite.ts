@@ -21,6 +21,8 @@ import { type Chore, createHousekeeping, type Housekeeping } from "./housekeepin
 import { createQueueRoom, type QueueRoom } from "./room.ts";
 
 export type Engine = "sqlite" | "postgres";
+/** What a world stands on: an engine, or two PostgreSQL databases, with all queues on the one that is not the default. */
+export type Ground = Engine | "databases";
 export const engines: readonly Engine[] = ["sqlite", "postgres"];
 
 type QueueHandlers = ReturnType<typeof queueHandlers> & ReturnType<typeof messageHandlers>;
@@ -43,6 +45,8 @@ export interface CallOptions {
 export interface World {
   readonly clock: VirtualClock;
   readonly store: Store;
+  /** Of the database that the queues are on. */
+  readonly queueStore: Store;
   readonly room: QueueRoom;
   readonly housekeeping: Housekeeping;
   readonly handlers: Pick<Handlers, Name>;
@@ -70,19 +74,21 @@ export interface World {
   close(): Promise<void>;
 }
 
-/** Opens a world of its own on an engine. */
-export async function openWorld(engine: Engine, extra: readonly Chore[] = []): Promise<World> {
-  const folder = engine === "sqlite" ? scratch("queue") : null;
-  const url = engine === "sqlite" ? join(folder?.path as string, "millrace.db") : await (await postgres()).fresh();
+/** Opens a world of its own. */
+export async function openWorld(ground: Ground, extra: readonly Chore[] = []): Promise<World> {
+  const folder = ground === "sqlite" ? scratch("queue") : null;
+  const url = ground === "sqlite" ? join(folder?.path as string, "millrace.db") : await (await postgres()).fresh();
+  const databases: Record<string, string> = ground === "databases" ? { eu: await (await postgres()).fresh() } : {};
   const clock = createClock({ frozen: true });
   const failures: unknown[] = [];
 
   const open = async () => {
-    const store = await openStore({ url, clock, relaxedSync: true });
+    const store = await openStore({ url, databases, clock, relaxedSync: true });
     const room = createQueueRoom({ store, clock });
     const housekeeping = createHousekeeping({
       clock,
-      chores: [...queueChores(store), ...extra],
+      // That of the database which the queues are on: nothing is due on the other one.
+      chores: [...queueChores(store.databases.at(-1)?.store ?? store), ...extra],
       failed: (_, error) => failures.push(error),
     });
     room.onWork((chore) => housekeeping.nudge(chore));
@@ -111,7 +117,7 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
   const world: World = {
     clock,
     failures,
-    slackMs: engine === "sqlite" ? 0 : 120_000,
+    slackMs: ground === "sqlite" ? 0 : 120_000,
     get within() {
       return `${names.organizationId}/${names.projectId}`;
     },
@@ -121,6 +127,9 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
     fresh,
     get store() {
       return state.store;
+    },
+    get queueStore() {
+      return state.store.databases.at(-1)?.store ?? state.store;
     },
     get room() {
       return state.room;
@@ -136,7 +145,7 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
       const input = {
         params: operation.params.parse({ ...names, ...params }),
         query: operation.query.parse(options.query ?? {}),
-        body: operation.body.parse(body),
+        body: operation.body.parse(ground === "databases" && name === "CreateQueue" ? { database: "eu", ...(body as object) } : body),
       };
       const call: Call = {
         caller: options.caller ?? everyone,
@@ -162,15 +171,15 @@ export async function openWorld(engine: Engine, extra: readonly Chore[] = []): P
         answer.catch(reject);
       });
     },
-    peer: () => openStore({ url, clock, relaxedSync: true }),
+    peer: () => openStore({ url, databases, clock, relaxedSync: true }),
     async count(sql) {
-      if (engine === "sqlite") {
+      if (ground === "sqlite") {
         const raw = new Database(url, { readonly: true });
         const row = raw.prepare<[], { n: number }>(sql).get();
         raw.close();
         return row?.n ?? 0;
       }
-      const client = new pg.Client({ connectionString: url });
+      const client = new pg.Client({ connectionString: databases.eu ?? url });
       await client.connect();
       const { rows } = await client.query<{ n: string }>(sql);
       await client.end();

@@ -85,10 +85,11 @@ async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonl
     for (const step of steps) {
       const appNo = apps.get(handout.runNo);
       if (step.type !== "wait" || appNo === undefined) continue;
-      const [queue] = await tx.query("SELECT no FROM queue WHERE id = :id AND project_no = :project", {
-        id: step.queueId,
-        project: projects.get(handout.runNo) as number,
-      });
+      const [queue] = await tx.query(
+        `SELECT no FROM queue WHERE id = :id AND project_no = :project
+         UNION SELECT no FROM placed_queue WHERE id = :id AND project_no = :project`,
+        { id: step.queueId, project: projects.get(handout.runNo) as number },
+      );
       if (queue === undefined) continue;
       const known = keys.get(handout.runNo) ?? new Map<string, WaitKey>();
       keys.set(handout.runNo, known.set(step.id, { appNo, queueNo: Number(queue.no), key: step.key }));

@@ -13,7 +13,7 @@ import { closeApp } from "../http/close.ts";
 import { createLoad } from "../http/load.ts";
 import { createAuthenticator } from "../identity/authenticate.ts";
 import { createVault } from "../identity/vault.ts";
-import { type Engine, openWorld, type World } from "../queue/world.suite.ts";
+import { type Ground, openWorld, type World } from "../queue/world.suite.ts";
 import type { AppRow } from "../store/app.ts";
 import type { RunRow, StepRow } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
@@ -56,7 +56,7 @@ export interface EngineWorld {
 const PATIENCE_MS = 30_000;
 
 /** Opens a world with one executor, reached as app.example.com. */
-export async function openEngineWorld(kind: Engine): Promise<EngineWorld> {
+export async function openEngineWorld(kind: Ground): Promise<EngineWorld> {
   const world = await openWorld(kind);
   await world.fresh();
   const authority = certificates();

@@ -8,10 +8,11 @@ import { workflowHandlers } from "../http/workflows/handlers.ts";
 import type { Caller } from "../identity/caller.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
-import { type Engine, everyone } from "../queue/world.suite.ts";
+import { everyone, type Ground } from "../queue/world.suite.ts";
 import type { IdempotencyKey } from "../store/types.ts";
 import { createSubscriptions, type Subscriptions } from "../subscription/subscription.ts";
 import { type EngineWorld, openEngineWorld } from "./engine-world.suite.ts";
+import { placedResultChore } from "./placed-results.ts";
 
 type Name = keyof ReturnType<typeof subscriptionHandlers> | keyof ReturnType<typeof workflowHandlers>;
 
@@ -47,7 +48,7 @@ export interface JointWorld {
 }
 
 /** Opens a world on an engine. */
-export async function openJointWorld(kind: Engine): Promise<JointWorld> {
+export async function openJointWorld(kind: Ground): Promise<JointWorld> {
   const w = await openEngineWorld(kind);
   const policy = { allowHosts: [], allowCidrs: [], allowHttp: false, allowPorts: [], ownHosts: [] };
   const vault = createVault([Buffer.alloc(32, 7).toString("base64")]);
@@ -117,6 +118,7 @@ export async function openJointWorld(kind: Engine): Promise<JointWorld> {
     },
     stats: (queueId) => w.world.call("GetQueueStats", { queueId }),
     async contents(queueId) {
+      if (kind === "databases") await placedResultChore(w.world.store).run();
       const { messages } = await w.world.call("PeekMessages", { queueId }, undefined, { query: { limit: 200 } });
       return messages.map(({ body }) => JSON.parse(body ?? "null") as Record<string, unknown>);
     },

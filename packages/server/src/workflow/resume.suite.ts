@@ -1,6 +1,6 @@
 /** Queue to waiting run: subscriptions that resume runs, on either engine. `resumeSuite` is run by the tests beside it. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Engine, faultOf } from "../queue/world.suite.ts";
+import { faultOf, type Ground } from "../queue/world.suite.ts";
 import type { AppRow } from "../store/app.ts";
 import type { Workflow } from "./executor.suite.ts";
 import { type JointWorld, openJointWorld } from "./joint-world.suite.ts";
@@ -23,7 +23,7 @@ const order: Workflow = async ({ queueId, key, timeoutMs = 86_400_000, lookbackM
   return bodies;
 };
 
-export function resumeSuite(kind: Engine): void {
+export function resumeSuite(kind: Ground): void {
   describe(`runs resumed by messages on ${kind}`, () => {
     let j: JointWorld;
     let app: AppRow;

@@ -1,14 +1,14 @@
 /** Queue to run: subscriptions that start runs, on either engine. `startSuite` is run by the tests beside it. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Caller } from "../identity/caller.ts";
-import { type Engine, faultOf } from "../queue/world.suite.ts";
+import { faultOf, type Ground } from "../queue/world.suite.ts";
 import type { Workflow } from "./executor.suite.ts";
 import { type JointWorld, openJointWorld } from "./joint-world.suite.ts";
 import { runIdOf } from "./run-id.ts";
 
 const echo: Workflow = async (input) => input;
 
-export function startSuite(kind: Engine): void {
+export function startSuite(kind: Ground): void {
   describe(`runs started by messages on ${kind}`, () => {
     let j: JointWorld;
     beforeAll(async () => {
@@ -68,7 +68,7 @@ export function startSuite(kind: Engine): void {
     it("W12, WF-09: of two starts of the same message at once one makes the run and acknowledges, the other is over", async () => {
       const { row } = await j.w.app({ charge: echo });
       const queueId = await j.queue("orders");
-      const peer = kind === "postgres" ? await j.w.world.peer() : j.w.world.store;
+      const peer = kind !== "sqlite" ? await j.w.world.peer() : j.w.world.store;
       const { no: queueNo, projectNo } = (await j.w.world.store.run("findQueue", j.w.world.projectNo, "production", "orders")) ?? {
         no: 0,
         projectNo: 0,

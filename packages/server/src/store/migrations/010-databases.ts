@@ -11,7 +11,7 @@ export const databases = {
   sql: `
 CREATE TABLE placed_database (no integer PRIMARY KEY, name text NOT NULL UNIQUE, id text NOT NULL UNIQUE, self integer NOT NULL,
   joined integer NOT NULL, last integer NOT NULL);
-CREATE TABLE placed_queue (no integer PRIMARY KEY, database_no integer NOT NULL, id text NOT NULL, resource_name text NOT NULL,
+CREATE TABLE placed_queue (no integer PRIMARY KEY, database_no integer NOT NULL, id text NOT NULL UNIQUE, resource_name text NOT NULL UNIQUE,
   project_no integer NOT NULL, environment text NOT NULL, name text NOT NULL, open_since {bigint}, scope text, key text,
   UNIQUE (project_no, environment, name));
 CREATE INDEX placed_queue_database ON placed_queue (database_no);

@@ -1,0 +1,3 @@
+import { deadLettersSuite } from "./dead-letters.suite.ts";
+
+deadLettersSuite("databases");

@@ -1,0 +1,3 @@
+import { messagesSuite } from "./messages.suite.ts";
+
+messagesSuite("databases");

@@ -1,0 +1,3 @@
+import { queuesSuite } from "./queues.suite.ts";
+
+queuesSuite("databases");

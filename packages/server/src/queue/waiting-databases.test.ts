@@ -1,0 +1,3 @@
+import { waitingSuite } from "./waiting.suite.ts";
+
+waitingSuite("databases");

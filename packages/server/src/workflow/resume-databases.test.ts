@@ -1,0 +1,3 @@
+import { resumeSuite } from "./resume.suite.ts";
+
+resumeSuite("databases");

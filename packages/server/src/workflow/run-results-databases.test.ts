@@ -1,0 +1,3 @@
+import { runResultSuite } from "./run-results.suite.ts";
+
+runResultSuite("databases");

@@ -1,0 +1,3 @@
+import { startSuite } from "./start.suite.ts";
+
+startSuite("databases");
