@@ -77,12 +77,16 @@ export async function openDoor(
     load?: Load;
     ready?: () => Promise<boolean>;
     url?: string;
+    /** The names of further databases. */
+    databases?: readonly string[];
   } = {},
 ): Promise<Door> {
   const folder = options.url === undefined && engine === "sqlite" ? scratch("door") : null;
   const url = options.url ?? (folder === null ? await (await postgres()).fresh() : join(folder.path, "millrace.db"));
   const clock = createClock({ frozen: true });
-  const opened = await openStore({ url, clock });
+  const databases: Record<string, string> = {};
+  for (const name of options.databases ?? []) databases[name] = await (await postgres()).fresh();
+  const opened = await openStore({ url, databases, clock });
   const verbs: string[] = [];
   const store: typeof opened = {
     ...opened,

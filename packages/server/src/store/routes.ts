@@ -65,6 +65,12 @@ function checkDeadLetter(databases: Databases, source: Database, { deadLetterNo 
   throw invalid("redrivePolicy.deadLetterQueueId", bound, `one on ${databases.of(deadLetterNo).name}`);
 }
 
+/** Refuses a queue that does not live beside the topics: what is delivered to it is sent in the transaction that says so. */
+function checkBesideTopics({ home, of }: Databases, path: string, queueNo: number | null): void {
+  if (queueNo === null || databaseOf(queueNo) === home.no) return;
+  throw invalid(path, `a queue on the database ${home.name}, as topics are`, `one on ${of(queueNo).name}`);
+}
+
 /** What several databases answer. Those that can't be reached are passed over, unless it is all of them. */
 async function asked<Result>(databases: readonly Database[], ask: (database: Database) => Promise<{ result: Result }>): Promise<Result[]> {
   const answers = await Promise.allSettled(databases.map(ask));
@@ -250,11 +256,13 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
   },
 
   async createTopicSubscription(databases, call, given) {
-    if (given.targetNo !== null && databaseOf(given.targetNo) !== 0) {
-      const { name } = databases.of(given.targetNo);
-      throw invalid("endpoint", `a queue on the database ${databases.home.name}, as topics are`, `one on ${name}`);
-    }
+    checkBesideTopics(databases, "endpoint", given.targetNo);
+    checkBesideTopics(databases, "redrive_policy.dead_letter_queue", given.settings.deadLetterNo);
     return call(databases.home, "createTopicSubscription", [given]);
+  },
+  async updateTopicSubscription(databases, call, no, change) {
+    checkBesideTopics(databases, "redrive_policy.dead_letter_queue", change.deadLetterNo ?? null);
+    return call(databases.home, "updateTopicSubscription", [no, change]);
   },
   async startRuns(databases, call, rows) {
     const { result } = await call(databases.home, "startRuns", [rows]);
