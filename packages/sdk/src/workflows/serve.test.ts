@@ -128,6 +128,8 @@ describe("serve", () => {
   it("W6: without a secret nothing is served, and the log says what to set", async () => {
     const told = vi.spyOn(console, "error").mockImplementation(() => {});
     expect((await serve([double])(request(task("double")))).status).toBe(500);
+    expect((await serve([double], { signingSecret: ["", ""] })(request(task("double")))).status).toBe(500);
+    expect(told).toHaveBeenCalledTimes(2);
     expect(told.mock.calls[0]?.[0]).toContain("MILLRACE_WORKFLOWS_SIGNING_SECRET");
   });
 

@@ -31,10 +31,10 @@ const maxTaskBytes = 32 * 1024 * 1024;
 /** What a server reads of an answer; what is longer is reported by a call of its own. */
 const maxAnswerBytes = 1024 * 1024;
 
-/** The secrets of the environment. */
-const secretsFromEnvironment = (): string[] =>
-  (variable("MILLRACE_WORKFLOWS_SIGNING_SECRET") ?? "")
-    .split(",")
+/** The secrets that are given, else those of the environment. A variable that is not set gives an empty one, which is none. */
+const secretsOf = (given: Secrets | undefined): string[] =>
+  [given ?? (variable("MILLRACE_WORKFLOWS_SIGNING_SECRET") ?? "").split(",")]
+    .flat()
     .map((secret) => secret.trim())
     .filter((secret) => secret !== "");
 
@@ -54,7 +54,7 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
   };
 
   const admit = async (request: Request): Promise<Uint8Array | Response> => {
-    const secret = options.signingSecret ?? secretsFromEnvironment();
+    const secret = secretsOf(options.signingSecret);
     if (secret.length === 0 && options.allowUnsigned !== true) {
       console.error(
         "workflows: no signing secret, so every request is refused. Set MILLRACE_WORKFLOWS_SIGNING_SECRET, or pass signingSecret; allowUnsigned: true is for development only.",
