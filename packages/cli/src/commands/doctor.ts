@@ -1,4 +1,4 @@
-/** `millrace doctor`: looks at the database that `millrace server` would run on, and says what is well and what is not. */
+/** `millrace doctor`: looks at the databases that `millrace server` would run on, and says what is well and what is not. */
 import { diagnose } from "@millrace/server/doctor";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../exit.ts";
@@ -15,7 +15,7 @@ export function declareDoctor(command: Command): void {
   addSettingFlags(command);
   command.action(async () => {
     const output = processOutput(command.opts<{ json?: boolean }>().json === true);
-    const { databaseUrl, poolSize } = configOf(command).config;
+    const { databaseUrl, databases, poolSize } = configOf(command).config;
     if (databaseUrl === null) {
       throw new CliError(
         exitCode.usage,
@@ -23,18 +23,28 @@ export function declareDoctor(command: Command): void {
         "Give --database-url, or set DATABASE_URL.",
       );
     }
-    const { findings, nodes } = await diagnose(databaseUrl, poolSize);
+    const { findings, nodes } = await diagnose(databaseUrl, databases, poolSize);
+    const several = Object.keys(databases).length > 0;
+    /** Which database a line is about, where that is a question. */
+    const of = (database: string): string[] => (several ? [database] : []);
     if (output.json) output.document({ findings, nodes });
     else {
       output.table(
-        ["", "CHECK", "FOUND", "ADVICE"],
-        findings.map(({ level, check, found, advice }) => [level, check, found, advice ?? ""]),
+        ["", ...of("DATABASE"), "CHECK", "FOUND", "ADVICE"],
+        findings.map(({ level, database, check, found, advice }) => [level, ...of(database), check, found, advice ?? ""]),
       );
       if (nodes.length > 0) {
         output.line("");
         output.table(
-          ["NODE", "VERSION", "SLOTS", "SEEN", "CLOCK"],
-          nodes.map(({ name, version, slots, seenAgoMs, skewMs }) => [name, version, String(slots), `${seenAgoMs} ms ago`, `${skewMs} ms`]),
+          [...of("DATABASE"), "NODE", "VERSION", "SLOTS", "SEEN", "CLOCK"],
+          nodes.map(({ database, name, version, slots, seenAgoMs, skewMs }) => [
+            ...of(database),
+            name,
+            version,
+            String(slots),
+            `${seenAgoMs} ms ago`,
+            `${skewMs} ms`,
+          ]),
         );
       }
     }

@@ -61,7 +61,7 @@ it("A17: what is not well is told, the worst first, with what to do about it", (
 
 it("A17: a real database is looked at without being changed, before its first start and with a node and an old transaction", async () => {
   const url = await (await postgres()).fresh();
-  const before = await diagnose(url, 10);
+  const before = await diagnose(url, {}, 10);
   expect(before.nodes).toEqual([]);
   expect(before.findings.map(({ check, found }) => `${check}: ${found}`)).toContain("schema: none yet");
 
@@ -80,7 +80,7 @@ it("A17: a real database is looked at without being changed, before its first st
   try {
     await idler.connect();
     await idler.query("BEGIN; SELECT 1");
-    const { findings, nodes } = await diagnose(url, 10);
+    const { findings, nodes } = await diagnose(url, {}, 10);
     expect(nodes).toMatchObject([{ name: "here:7400", version: "1.2.3", slots: 256 }]);
     const found = findings.map(({ check, found }) => `${check}: ${found}`);
     expect(found).toContain("nodes: 1 running");
@@ -91,4 +91,15 @@ it("A17: a real database is looked at without being changed, before its first st
     await node.leave();
     await store.close();
   }
+});
+
+it("A14, A17: every configured database is looked at by its name, and one that can't be reached is a bad finding", async () => {
+  const server = await postgres();
+  const [url, eu] = await Promise.all([server.fresh(), server.fresh()]);
+  const store = await openStore({ url, databases: { eu }, clock: createClock() });
+  await store.close();
+  const { findings } = await diagnose(url, { eu, us: "postgres://127.0.0.1:1/nothing" }, 10);
+  const of = (name: string) => findings.filter(({ database }) => database === name);
+  for (const name of ["default", "eu"]) expect(of(name).find(({ check }) => check === "schema")?.level).toBe("good");
+  expect(of("us")).toMatchObject([{ level: "bad", check: "server", found: "can't be reached" }]);
 });

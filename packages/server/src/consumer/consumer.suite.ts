@@ -1,10 +1,10 @@
 /** What a push consumer sees and what its answers do, on either engine: `consumerSuite` is run by the tests beside it. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Engine, faultOf } from "../queue/world.suite.ts";
+import { faultOf, type Ground } from "../queue/world.suite.ts";
 import { type ConsumerWorld, genuine, openConsumerWorld, own } from "./world.suite.ts";
 
-export function consumerSuite(engine: Engine): void {
+export function consumerSuite(engine: Ground): void {
   describe(`push consumers on ${engine}`, () => {
     let push: ConsumerWorld;
     const open = async () => {

@@ -18,7 +18,7 @@ import type { Caller } from "../identity/caller.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
 import { createQueueRoom } from "../queue/room.ts";
-import { type Engine, everyone, openWorld, type World } from "../queue/world.suite.ts";
+import { everyone, type Ground, openWorld, type World } from "../queue/world.suite.ts";
 import { createSchedules } from "../schedule/schedule.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
 import { type Consumers, createConsumers } from "./consumer.ts";
@@ -64,7 +64,7 @@ export interface ConsumerWorld {
 }
 
 /** Opens a world with two endpoints, both reached as app.example.com on ports of their own. */
-export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> {
+export async function openConsumerWorld(engine: Ground): Promise<ConsumerWorld> {
   const world = await openWorld(engine);
   await world.fresh();
   const [organizationId, projectId] = world.within.split("/") as [string, string];
@@ -164,7 +164,7 @@ export async function openConsumerWorld(engine: Engine): Promise<ConsumerWorld> 
       await push.call("PromoteDeployment", { deploymentId });
     },
     async push(settings = {}) {
-      await push.call("GigadriveCreateQueue", {}, { name: "emails", consumerPath: "/api/emails?x=1", ...settings });
+      await push.call("GigadriveCreateQueue", {}, { name: "emails", consumerPath: "/api/emails?x=1", ...world.placed, ...settings });
     },
     async send(message) {
       const sent = await push.call("GigadriveSend", emails, message);

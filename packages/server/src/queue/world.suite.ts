@@ -45,8 +45,9 @@ export interface CallOptions {
 export interface World {
   readonly clock: VirtualClock;
   readonly store: Store;
-  /** Of the database that the queues are on. */
+  /** Of the database that the queues are on, and how a queue is asked to be there. */
   readonly queueStore: Store;
+  readonly placed: { database?: string };
   readonly room: QueueRoom;
   readonly housekeeping: Housekeeping;
   readonly handlers: Pick<Handlers, Name>;
@@ -114,7 +115,10 @@ export async function openWorld(ground: Ground, extra: readonly Chore[] = []): P
     projectNo = (await state.store.run("createProject", { ...ids, name: names.projectId, organizationNo: organization.no })).no;
   };
 
+  const placed = ground === "databases" ? { database: "eu" } : {};
+
   const world: World = {
+    placed,
     clock,
     failures,
     slackMs: ground === "sqlite" ? 0 : 120_000,
@@ -145,7 +149,7 @@ export async function openWorld(ground: Ground, extra: readonly Chore[] = []): P
       const input = {
         params: operation.params.parse({ ...names, ...params }),
         query: operation.query.parse(options.query ?? {}),
-        body: operation.body.parse(ground === "databases" && name === "CreateQueue" ? { database: "eu", ...(body as object) } : body),
+        body: operation.body.parse(name === "CreateQueue" ? { ...placed, ...(body as object) } : body),
       };
       const call: Call = {
         caller: options.caller ?? everyone,

@@ -2,13 +2,13 @@
 import type { Fault } from "@millrace/contract";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Caller } from "../identity/caller.ts";
-import { type Engine, faultOf } from "../queue/world.suite.ts";
+import { faultOf, type Ground } from "../queue/world.suite.ts";
 import { bodies, gate, genuine, messages, openPushWorld, type PushWorld, type PushWorldOptions } from "./world.suite.ts";
 
 const hour = 3_600_000;
 const key = (name: string, hash = "h") => ({ scope: "s", key: name, hash });
 
-export function lifeSuite(engine: Engine): void {
+export function lifeSuite(engine: Ground): void {
   describe(`a subscription's life on ${engine}`, () => {
     let push: PushWorld;
     const open = async (options?: PushWorldOptions) => {

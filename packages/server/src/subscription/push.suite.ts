@@ -1,12 +1,12 @@
 /** What an endpoint sees and what its answers do, on either engine: `pushSuite` is run by the tests beside it. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Engine } from "../queue/world.suite.ts";
+import type { Ground } from "../queue/world.suite.ts";
 import { bodies, gate, genuine, messages, openPushWorld, type PushWorld, type PushWorldOptions } from "./world.suite.ts";
 
 const letters = (n: number, prefix = "m"): string[] => Array.from({ length: n }, (_, i) => `${prefix}${i}`);
 
-export function pushSuite(engine: Engine): void {
+export function pushSuite(engine: Ground): void {
   describe(`push on ${engine}`, () => {
     let push: PushWorld;
     const open = async (options?: PushWorldOptions) => {

@@ -13,7 +13,7 @@ import type { Call, Handlers } from "../http/handler.ts";
 import type { Caller } from "../identity/caller.ts";
 import { createAccess } from "../identity/resolve.ts";
 import { createVault } from "../identity/vault.ts";
-import { type Engine, everyone, openWorld, type World } from "../queue/world.suite.ts";
+import { everyone, type Ground, openWorld, type World } from "../queue/world.suite.ts";
 import type { IdempotencyKey } from "../store/types.ts";
 import { createSubscriptions, type SubscriptionDeps, type Subscriptions } from "./subscription.ts";
 import type { WireSubscription } from "./wire.ts";
@@ -64,7 +64,7 @@ export interface PushWorld {
 export type PushWorldOptions = Partial<Pick<SubscriptionDeps, "random" | "recordAttempts">>;
 
 /** Opens a world with two endpoints, both reached as hooks.example.com on ports of their own. */
-export async function openPushWorld(engine: Engine, options: PushWorldOptions = {}): Promise<PushWorld> {
+export async function openPushWorld(engine: Ground, options: PushWorldOptions = {}): Promise<PushWorld> {
   const world = await openWorld(engine);
   await world.fresh();
   const [organizationId, projectId] = world.within.split("/") as [string, string];

@@ -1,0 +1,5 @@
+import { consumerSuite } from "./consumer.suite.ts";
+import { consumerNodesSuite } from "./nodes.suite.ts";
+
+consumerSuite("databases");
+consumerNodesSuite("databases");

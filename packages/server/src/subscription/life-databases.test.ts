@@ -1,0 +1,3 @@
+import { lifeSuite } from "./life.suite.ts";
+
+lifeSuite("databases");
