@@ -189,7 +189,11 @@ describe("queues on several databases", () => {
     const { result: reserved } = await home.store.once(key, "reserveQueue", eu.no, asked, key);
     expect(await store.run("findQueue", projectNo, "production", "half")).toBeNull();
     await expect(store.once(null, "createQueue", given(projectNo, "half", "us"))).rejects.toMatchObject({ code: "queue_exists" });
-    expect((await store.once(key, "createQueue", asked)).result).toMatchObject({ no: reserved.no, database: "eu" });
+    // The door draws another id for each try: the one that was reserved is the queue's.
+    const { result: again } = await store.once(key, "createQueue", given(projectNo, "half", "eu"));
+    expect(again).toMatchObject({ no: reserved.no, id: asked.id, resourceName: asked.resourceName, database: "eu" });
+    for (const reference of ["half", again.id, again.resourceName])
+      expect(await store.run("findQueue", projectNo, "production", reference)).toMatchObject({ no: reserved.no });
 
     // Died when the queue was made, but not known to be: it stays. Died before: its name is free, and nobody makes it any more.
     const made = given(projectNo, "made", "eu");

@@ -16,8 +16,8 @@ export interface Owners {
   environment: { no: number; id: string; slug: string } | null;
 }
 
-/** A name that was reserved. `made` is the queue, once the default database has heard of it. */
-export interface Reservation {
+/** A name that was reserved, and under what: whoever makes the queue, it is made so. `made` is the queue, once the default database has heard of it. */
+export interface Reservation extends Pick<NewQueue, "id" | "resourceName"> {
   no: number;
   made: MadeQueue | null;
 }
@@ -100,14 +100,15 @@ export const placedQueueVerbs = {
     const n = counter?.last as number;
     if (n >= QUEUES_EACH) throw invalid("database", `one on which fewer than ${QUEUES_EACH} queues were ever made`, counter?.name);
     const no = placedQueueNo(databaseNo, n);
+    const { id, resourceName } = given;
     await tx.query(
       `INSERT INTO placed_queue (no, database_no, id, resource_name, project_no, environment, name, open_since, scope, key)
        VALUES (:no, :databaseNo, :id, :resourceName, :projectNo, :environment, :name, :now, :scope, :key)`,
       {
         no,
         databaseNo,
-        id: given.id,
-        resourceName: given.resourceName,
+        id,
+        resourceName,
         projectNo,
         environment,
         name,
@@ -116,7 +117,7 @@ export const placedQueueVerbs = {
         key: key?.key ?? null,
       },
     );
-    return { no, made: null };
+    return { no, id, resourceName, made: null };
   },
 
   /** The organization, project and environment of a queue to be made. Throws `project_not_found`. */
@@ -153,7 +154,7 @@ export const placedQueueVerbs = {
     await tx.query("UPDATE placed_queue SET open_since = NULL, scope = NULL, key = NULL WHERE no = :no", { no });
     if (key !== null)
       await tx.query("UPDATE idempotency SET answer = :answer WHERE scope = :scope AND key = :key", {
-        answer: JSON.stringify({ no, made } satisfies Reservation),
+        answer: JSON.stringify({ no, id: made.id, resourceName: made.resourceName, made } satisfies Reservation),
         scope: scope as string,
         key: key as string,
       });

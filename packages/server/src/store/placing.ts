@@ -57,11 +57,12 @@ export async function createPlaced(
   }
 }
 
-async function makeReserved(databases: Databases, at: Database, given: NewQueue, { no }: Reservation): Promise<MadeQueue> {
+async function makeReserved(databases: Databases, at: Database, given: NewQueue, reservation: Reservation): Promise<MadeQueue> {
   const { home } = databases;
+  const { no, id, resourceName } = reservation;
   let made: MadeQueue | null;
   try {
-    made = await at.store.run("makePlaced", no, given, await home.store.run("ownersOf", given));
+    made = await at.store.run("makePlaced", no, { ...given, id, resourceName }, await home.store.run("ownersOf", given));
   } catch (error) {
     // Refused by its database: then there is none, and its name is free. If that can't be said now, it will be before long.
     if (error instanceof Fault && error.code !== "unavailable") await settleAt(databases, { no }).catch(() => {});
