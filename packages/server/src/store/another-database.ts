@@ -60,8 +60,7 @@ function guarded(
 async function join(home: OpenStore, { name, store, migrate }: Named): Promise<void> {
   await migrate();
   const { no, id, joined } = await home.run("enrolDatabase", name, uuidv7());
-  await store.run("becomeDatabase", { no, name, id, joined });
-  if (!joined) await home.run("joinDatabase", no);
+  await home.run("joinDatabase", no, await store.run("becomeDatabase", { no, name, id, joined }));
 }
 
 function missing({ name, queues, first }: DatabaseInUse): string {

@@ -1,11 +1,26 @@
 /** What keeps several databases from being used together, seen at the start: each mistake by its name, before a queue seems lost. */
 import { postgres } from "@millrace/testkit";
+import pg from "pg";
 import { expect, it } from "vitest";
 import { createClock } from "../clock.ts";
 import { ezghDefaults } from "../queue/settings.ts";
 import { openStore } from "./open.ts";
+import type { NewQueue } from "./queue.ts";
 
 const clock = createClock();
+
+let drawn = 0;
+const queueOn = (projectNo: number, name: string, database: string): NewQueue => ({
+  id: `00000000-0000-4000-8000-${String(++drawn).padStart(12, "0")}`,
+  resourceName: `que_${String(drawn).padStart(12, "0")}`,
+  projectNo,
+  environment: "production",
+  name,
+  database,
+  type: "standard",
+  settings: ezghDefaults,
+  source: "api",
+});
 
 /** Starts on these databases and stops again; answers the names that it was on. */
 async function start(url: string, databases: Record<string, string>): Promise<string[]> {
@@ -21,17 +36,7 @@ it("A14, A10: a start names the database that is missing, mistaken or exchanged,
   const store = await openStore({ url, databases: { eu, us }, clock });
   const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
   const project = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
-  await store.once(null, "createQueue", {
-    id: "00000000-0000-4000-8000-000000000001",
-    resourceName: "que_000000000001",
-    projectNo: project.no,
-    environment: "production",
-    name: "orders",
-    database: "eu",
-    type: "standard",
-    settings: ezghDefaults,
-    source: "api",
-  });
+  await store.once(null, "createQueue", queueOn(project.no, "orders", "eu"));
   await store.close();
 
   await expect(start(url, { us })).rejects.toThrow("databases: eu is not configured, and 1 queue lives on it: acme/shop/orders.");
@@ -44,4 +49,34 @@ it("A14, A10: a start names the database that is missing, mistaken or exchanged,
   // A name without queues may go, and come back; what was refused changed nothing.
   expect(await start(url, { eu })).toEqual(["default", "eu"]);
   expect(await start(url, { us, eu })).toEqual(["default", "eu", "us"]);
+});
+
+it("A14, A12: a database that was restored from an older backup than the other gives out no number and keeps no name of what the other has", async () => {
+  const server = await postgres();
+  const [url, eu] = await Promise.all([server.fresh(), server.fresh()]);
+  const open = () => openStore({ url, databases: { eu }, clock });
+  const asked = async (database: string, text: string): Promise<void> => {
+    const client = new pg.Client({ connectionString: database });
+    await client.connect();
+    await client.query(text);
+    await client.end();
+  };
+  let store = await open();
+  const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
+  const { no } = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
+  const first = (await store.once(null, "createQueue", queueOn(no, "first", "eu"))).result;
+  await store.once(null, "createQueue", queueOn(no, "second", "eu"));
+  await store.close();
+
+  // The default one knows nothing of the second queue any more, the other one nothing of the first.
+  await asked(url, "DELETE FROM placed_queue WHERE name = 'second'; UPDATE placed_database SET last = 0");
+  await asked(eu, "DELETE FROM queue WHERE name = 'first'");
+  store = await open();
+  expect(await store.run("findQueue", no, "production", "first")).toBeNull();
+  const third = queueOn(no, "third", "eu");
+  expect((await store.once(null, "createQueue", third)).result).toMatchObject({ id: third.id, name: "third" });
+  const again = (await store.once(null, "createQueue", queueOn(no, "first", "eu"))).result;
+  expect(again.no).not.toBe(first.no);
+  expect(await store.run("findQueue", no, "production", "first")).toMatchObject({ no: again.no, id: again.id });
+  await store.close();
 });

@@ -3,7 +3,7 @@
  * ids, and each other one says who it is, so that a mistaken address is refused before a queue seems lost or is made where it can't be found.
  */
 import type { Row, Tx } from "../db/db.ts";
-import { firstMessageOf, MOST_DATABASES } from "./database-numbers.ts";
+import { firstMessageOf, MOST_DATABASES, placedQueueNo } from "./database-numbers.ts";
 
 /** A database by its name. `joined`: it has said once that it is the one. */
 export interface JoinedDatabase {
@@ -32,6 +32,11 @@ async function itself(tx: Tx): Promise<JoinedDatabase | null> {
   return row === undefined ? null : joinedOf(row);
 }
 
+async function lastQueueOf(tx: Tx): Promise<number | null> {
+  const [row] = await tx.query("SELECT MAX(no) AS last FROM queue");
+  return row?.last == null ? null : Number(row.last);
+}
+
 /** The verbs by name; those of the default database first. Their errors are for the start of a server: they keep it from starting. */
 export const joinedDatabaseVerbs = {
   /** The number of a name, a new one if it is new. Rejects when this is not a default database, or has had too many others. */
@@ -46,9 +51,15 @@ export const joinedDatabaseVerbs = {
     return { no, name, id, joined: false };
   },
 
-  /** Remembers that a database said that it is the one. */
-  async joinDatabase(tx: Tx, no: number): Promise<null> {
-    await tx.query("UPDATE placed_database SET joined = 1 WHERE no = :no", { no });
+  /**
+   * Remembers that a database said that it is the one, and that its queues were numbered up to `lastQueueNo`: one of these databases may
+   * have been restored from an older backup than the other.
+   */
+  async joinDatabase(tx: Tx, no: number, lastQueueNo: number | null): Promise<null> {
+    await tx.query("UPDATE placed_database SET joined = 1, last = CASE WHEN last < :last THEN :last ELSE last END WHERE no = :no", {
+      no,
+      last: lastQueueNo === null ? -1 : lastQueueNo - placedQueueNo(no, 0),
+    });
     return null;
   },
 
@@ -78,12 +89,15 @@ export const joinedDatabaseVerbs = {
     );
   },
 
-  /** On the other database: becomes the one of this name, or checks that it is. Rejects with what is wrong with it. */
-  async becomeDatabase(tx: Tx, { no, name, id, joined }: JoinedDatabase): Promise<null> {
+  /**
+   * On the other database: becomes the one of this name, or checks that it is. Answers the highest number of its queues, if it has any.
+   * Rejects with what is wrong with it.
+   */
+  async becomeDatabase(tx: Tx, { no, name, id, joined }: JoinedDatabase): Promise<number | null> {
     await tx.query("UPDATE queue_counter SET last = last");
     const own = await itself(tx);
     if (own !== null) {
-      if (own.id === id) return null;
+      if (own.id === id) return lastQueueOf(tx);
       throw new Error(`It is the database that was named ${own.name}${own.name === name ? " by another installation" : ""}.`);
     }
     const [other] = await tx.query("SELECT no FROM organization UNION SELECT no FROM placed_database LIMIT 1");

@@ -27,10 +27,13 @@ function settleAt({ home, of }: Databases, placed: Pick<PlacedQueue, "no">): Pro
   return settlePlaced({ run }, placed);
 }
 
-/** Frees a name that is only taken by what somebody left half done; answers whether it may be free now. */
+/**
+ * Frees a name that no queue has any more, whether somebody left it half done or the queue's database was restored from before it was made;
+ * answers whether it may be free now.
+ */
 async function cleared(databases: Databases, { projectNo, environment, name }: NewQueue): Promise<boolean> {
   const standing = await databases.home.store.run("findPlaced", projectNo, environment, name);
-  if (standing === null || standing.openForMs === null || standing.openForMs < ABANDONED_MS) return false;
+  if (standing === null || (standing.openForMs ?? ABANDONED_MS) < ABANDONED_MS) return false;
   return (await settleAt(databases, standing)) === null;
 }
 
