@@ -152,13 +152,15 @@ async function steer(
     throw new CliError(exitCode.usage, `Say which runs to ${verb}.`, "Give either run ids, or --all or a filter.");
   const operation = verb === "cancel" ? "CancelRuns" : "RetryRuns";
   const changed: string[] = [];
-  const send = async (body: Steering): Promise<boolean> => {
+  const send = async (body: Steering): Promise<string | null> => {
     const answer = await client.call(operation, { appId, body });
     changed.push(...answer.runIds);
-    return answer.more && answer.runIds.length > 0;
+    return answer.nextCursor;
   };
   for (let at = 0; at < runIds.length; at += perRequest) await send({ runIds: runIds.slice(at, at + perRequest) });
-  if (filtered) while (await send({ filter })) output.note(`${changed.length} so far`);
+  // Each run once: what was woken may have ended again before the last one is.
+  for (let cursor = filtered ? await send({ filter }) : null; cursor !== null; cursor = await send({ filter, cursor }))
+    output.note(`${changed.length} so far`);
   if (output.json) output.document({ runIds: changed });
   else output.note(`${changed.length} ${changed.length === 1 ? "run" : "runs"} ${verb === "cancel" ? "asked to end" : "woken again"}.`);
   if (changed.length < runIds.length) process.exitCode = changed.length === 0 ? exitCode.conflict : exitCode.partlyFailed;
@@ -256,7 +258,11 @@ export function runCommands(parent: Command): void {
         `millrace runs ${verb} billing-jobs 01999f60-4d5e-7f6a-8b9c-0d1e2f3a4b5c`,
         `millrace runs ${verb} billing-jobs --status ${verb === "cancel" ? "waiting" : "failed"} --workflow chargeCustomer`,
       ],
-      (command) => filterOptions(command).option("--all", "every run that it can be done to"),
+      (command) =>
+        filterOptions(command).option(
+          "--all",
+          verb === "cancel" ? "every run that has not ended" : "every run that failed, was cancelled or timed out, and blocked ones",
+        ),
       ({ client, output }, given, flags) => steer(verb, client, output, given, flags),
     );
   }

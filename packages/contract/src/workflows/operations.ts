@@ -110,7 +110,7 @@ export const workflowOperations = {
     answer: w.steeredRuns,
   }),
   RetryRuns: operation({
-    summary: "Retry runs by id or by filter. Those that can't be retried are passed over.",
+    summary: "Retry runs by id or by filter. Those that can't be retried are passed over, and completed ones unless they are asked for.",
     permission: "workflows.runs.retry",
     errors: atApp,
     params: app,

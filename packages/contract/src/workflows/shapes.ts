@@ -121,12 +121,17 @@ const runFilter = {
   text: z.string().min(1).max(200).refine(withoutNul, "without U+0000").optional(),
 };
 export const listRuns = paging.extend(runFilter);
-/** Either runs by id, or the newest 1,000 that a filter finds. */
+/** Either runs by id, or the newest 1,000 that a filter finds, from `cursor` on. */
 export const steerRuns = z
-  .strictObject({ runIds: z.array(uuid).min(1).max(100).optional(), filter: z.strictObject(runFilter).optional() })
-  .refine(({ runIds, filter }) => (runIds === undefined) !== (filter === undefined), "either runIds or filter");
-/** The runs that were changed; `more` when the filter may find others. */
-export const steeredRuns = z.object({ runIds: z.array(z.string()), more: z.boolean() });
+  .strictObject({
+    runIds: z.array(uuid).min(1).max(100).optional(),
+    filter: z.strictObject(runFilter).optional(),
+    cursor: paging.shape.cursor,
+  })
+  .refine(({ runIds, filter }) => (runIds === undefined) !== (filter === undefined), "either runIds or filter")
+  .refine(({ filter, cursor }) => cursor === undefined || filter !== undefined, "a cursor only with a filter");
+/** The runs that were changed; `more` when the filter may find older ones, from `nextCursor` on. */
+export const steeredRuns = z.object({ runIds: z.array(z.string()), more: z.boolean(), nextCursor: z.string().nullable() });
 
 export const step = z.object({
   id: z.string(),

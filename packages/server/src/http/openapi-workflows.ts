@@ -56,7 +56,7 @@ const open = {
   endedAt: null,
   source: { kind: "api" },
 };
-const steered = { runIds: [runId], more: false };
+const steered = { runIds: [runId], more: false, nextCursor: null };
 
 /** Bodies by operation. */
 export const workflowBodies: Partial<Record<OperationName, unknown>> = {

@@ -278,7 +278,7 @@ export function engineSuite(kind: Engine): void {
       for (const id of [given, abandoned, many]) expect(await blocked(id)).toMatchObject({ status: "waiting" });
       expect(await cancel(abandoned)).toMatchObject({ status: "cancelled", error: { code: "workflow_not_found" }, reason: null });
       const may = { reaches: () => true, demand: () => {} };
-      expect(await w.runs.steer(row, "cancel", { runIds: [many, abandoned] }, may)).toEqual({ runIds: [many], more: false });
+      expect(await w.runs.steer(row, "cancel", { runIds: [many, abandoned] }, may)).toEqual({ runIds: [many], next: null });
       w.executor.workflows = { flow };
       await w.engine.sync(row.no);
       expect(await w.ended(row, given)).toMatchObject({ status: "cancelled", error: null });

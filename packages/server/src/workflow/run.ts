@@ -55,15 +55,16 @@ export interface Runs {
   cancel(app: AppRow, run: RunRow): Promise<WireRun>;
   retry(app: AppRow, run: RunRow): Promise<WireRun>;
   /**
-   * Cancels or retries what can be; of a filter's runs the newest 1,000 that `reaches` lets through. `demand` throws for a named run of
-   * a workflow that it does not.
+   * Cancels or retries what can be; of a filter's runs the newest 1,000 that `reaches` lets through, from before number `before` on, where
+   * only `next: null` is the end. A retry passes over completed runs unless they are asked for. `demand` throws for a named run of a
+   * workflow that `reaches` does not let through.
    */
   steer(
     app: AppRow,
     verb: "cancel" | "retry",
-    which: { runIds?: string[] | undefined; filter?: GivenFilter | undefined },
+    which: { runIds?: string[] | undefined; filter?: GivenFilter | undefined; before?: number | null },
     may: { reaches: Reaches; demand: (workflow: string) => void },
-  ): Promise<{ runIds: string[]; more: boolean }>;
+  ): Promise<{ runIds: string[]; next: number | null }>;
 }
 
 function filterOf({ since, until, ...given }: GivenFilter): RunFilter {
@@ -126,13 +127,14 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
     },
     cancel: async (app, run) => wireRun(app.id, await store.run("cancelRun", run.no)),
     retry: async (app, run) => wireRun(app.id, await store.run("retryRun", run.no)),
-    async steer(app, verb, { runIds, filter }, { reaches, demand }) {
+    async steer(app, verb, { runIds, filter, before = null }, { reaches, demand }) {
       const nos: number[] = [];
-      let more = false;
+      let next: number | null = null;
       if (filter !== undefined) {
-        const found = await walk(app, filterOf(filter), { before: null, limit: STEERED }, reaches);
-        nos.push(...found.runs.map(({ no }) => no));
-        more = found.next !== null;
+        const found = await walk(app, filterOf(filter), { before, limit: STEERED }, reaches);
+        const meant = ({ status }: RunRow): boolean => verb === "cancel" || filter.status !== undefined || status !== "completed";
+        nos.push(...found.runs.filter(meant).map(({ no }) => no));
+        next = found.next;
       }
       for (const id of runIds ?? []) {
         const run = await store.run("getRun", app.no, id);
@@ -143,7 +145,7 @@ export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: ()
       const done: string[] = [];
       for (let from = 0; from < nos.length; from += STEERED_AT_ONCE)
         done.push(...(await store.run("steerRuns", verb, nos.slice(from, from + STEERED_AT_ONCE))));
-      return { runIds: done, more };
+      return { runIds: done, next };
     },
   };
 }

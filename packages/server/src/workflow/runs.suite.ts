@@ -189,6 +189,28 @@ export function runsSuite(kind: Engine): void {
       await expect(j.call("CancelRuns", at(), { runIds: open, filter: {} })).rejects.toThrow("either runIds or filter");
     });
 
+    it("W3: a filter's runs are cancelled a thousand at a time, each looked at once; a retry leaves completed ones alone unless asked", async () => {
+      const completed = await ended("echo");
+      await j.pass(1_000);
+      const failed = await ended("fail");
+      await j.call("UpdateApp", at(), { state: "paused" });
+      const start = (n: number) => j.w.runs.start(app, { workflow: "echo", input: n }, null);
+      const started = [await start(0), ...(await Promise.all(Array.from({ length: 1_000 }, (_, n) => start(n + 1))))];
+      const first = await j.call("CancelRuns", at(), { filter: {} });
+      expect([first.runIds.length, first.more]).toEqual([1_000, true]);
+      const rest = await j.call("CancelRuns", at(), { filter: {}, cursor: first.nextCursor ?? "" });
+      expect(new Set([...first.runIds, ...rest.runIds])).toEqual(new Set(started.map(({ id }) => id)));
+      expect([rest.runIds.length, rest.nextCursor]).toEqual([1, null]);
+      const foreign = j.call("CancelRuns", at(), { filter: { workflow: "echo" }, cursor: first.nextCursor ?? "" });
+      expect((await faultOf(foreign)).details?.path).toBe("cursor");
+
+      expect((await j.call("RetryRuns", at(), { filter: { workflow: "fail" } })).runIds).toEqual([failed]);
+      const before = (await j.call("GetRun", at(completed))).createdAt;
+      const until = new Date(Date.parse(before) + 1).toISOString();
+      expect((await j.call("RetryRuns", at(), { filter: { until } })).runIds).toEqual([]);
+      expect((await j.call("RetryRuns", at(), { filter: { until, status: "completed" } })).runIds).toEqual([completed]);
+    });
+
     it("W3: a run ends as timedOut when its time is over, also while it waits; the default is 30 days", async () => {
       const { id } = await j.call("StartRun", at(), { workflow: "sleepy", timeoutSeconds: 60 });
       const long = await waiting();
@@ -268,7 +290,7 @@ export function runsSuite(kind: Engine): void {
       expect((await faultOf(j.call("GetApp", at(), undefined, { caller: operator }))).details?.permission).toBe("workflows.apps.get");
       const refused = j.call("CancelRuns", at(), { runIds: [id] }, { caller: operator });
       expect(await faultOf(refused)).toMatchObject({ code: "permission_denied", details: { permission: "workflows.runs.cancel" } });
-      expect(await j.call("CancelRuns", at(), { filter: {} }, { caller: operator })).toEqual({ runIds: [], more: false });
+      expect(await j.call("CancelRuns", at(), { filter: {} }, { caller: operator })).toEqual({ runIds: [], more: false, nextCursor: null });
       const stranger = holder(["*"], [`${within}/apps/elsewhere/*`]);
       for (const call of [
         () => j.call("GetApp", at(), undefined, { caller: stranger }),

@@ -36,7 +36,11 @@ export function runHandlers(deps: { access: Access; runs: Runs; reach: Reach }):
     const reached = await reach.app(caller, params, null);
     const demand = (workflow: string): void =>
       access.demand(caller, permission, `${appResource(reached.project, reached.app.name)}/${workflow}`, runMissing);
-    return runs.steer(reached.app, verb, body, { reaches: reaches(caller, reached, permission), demand });
+    const list = `${verb} of ${reached.app.no} ${JSON.stringify(body.filter)}`;
+    const before = numberOf(list, body.cursor);
+    const which = { runIds: body.runIds, filter: body.filter, before };
+    const { runIds, next } = await runs.steer(reached.app, verb, which, { reaches: reaches(caller, reached, permission), demand });
+    return { runIds, more: next !== null, nextCursor: cursorOf(list, next) };
   };
   const numberOf = (list: string, cursor: string | undefined): number | null => {
     const place = decodeCursor(list, cursor);
