@@ -133,7 +133,12 @@ export const executionCalls = {
       ),
   }),
   journal: z.object({ protocol: version, token, after: z.string().regex(/^\d{1,15}$/, "the next of a page") }),
-  heartbeat: z.object({ protocol: version, tokens: z.array(token).min(1).max(protocolLimits.callExecutions) }),
+  heartbeat: z.object({
+    protocol: version,
+    tokens: z.array(token).min(1).max(protocolLimits.callExecutions),
+    /** `false` only looks: no lease grows. */
+    extend: z.boolean().optional(),
+  }),
   end: z.object({
     protocol: version,
     buildId: build.optional(),

@@ -54,7 +54,9 @@ export function addExecutionCalls(
   };
 
   add("steps", 4 * MiB, executionCalls.steps, async (body) => ({ executions: await executions.steps(body.protocol, body.executions) }));
-  add("heartbeat", MiB, executionCalls.heartbeat, async ({ tokens }) => ({ executions: await executions.heartbeat(tokens) }));
+  add("heartbeat", MiB, executionCalls.heartbeat, async ({ tokens, extend = true }) => ({
+    executions: await executions.heartbeat(tokens, extend),
+  }));
   add("journal", 16 * 1024, executionCalls.journal, ({ token, after }) => executions.journal(token, after));
   add("end", 12 * MiB, executionCalls.end, async (body) => ({ executions: await executions.end(body.protocol, body.executions) }));
   return routes;

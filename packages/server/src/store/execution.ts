@@ -5,13 +5,14 @@
 import type { Tx } from "../db/db.ts";
 import { holdAppPlaces } from "./app-places.ts";
 import { isBlocked } from "./blocked.ts";
+import { dueByRun, endDue } from "./due.ts";
 import { heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
 import { type Places, takePlace } from "./parking.ts";
 import { numberEnds } from "./record-steps.ts";
 import { hasEnded } from "./run-end.ts";
-import { numberOrNull, RUN, type RunRow, runOf, STEP, type StepRow, stepOf } from "./run-rows.ts";
+import { numberOrNull, RUN, type RunRow, runOf, STEP, stepOf } from "./run-rows.ts";
 import { carryOut, type Effects, noEffects } from "./wake.ts";
 
 /** A claimed wake-up of a run. */
@@ -71,33 +72,6 @@ async function numbersOf(tx: Tx, ids: readonly string[]): Promise<number[]> {
   const list = inList("id", [...new Set(ids)]);
   const rows = await tx.query<{ no: number }>(`SELECT no FROM run WHERE id IN (${list.text})`, list.params);
   return rows.map(({ no }) => Number(no)).sort((a, b) => a - b);
-}
-
-/** The steps of runs whose sleep, wait or pause is over. */
-async function dueSteps(tx: Tx, runNos: readonly number[]): Promise<StepRow[]> {
-  const list = inList("no", runNos);
-  const rows = await tx.query(
-    `SELECT ${STEP} FROM step WHERE run_no IN (${list.text}) AND status IN ('pending', 'retrying') AND due_at <= :now
-       AND (status = 'pending' OR timer_seq IS NOT NULL) ORDER BY run_no, due_at, position`,
-    { ...list.params, now: tx.now },
-  );
-  return rows.map(stepOf);
-}
-
-/** Ends sleeps and waits whose time is over, and lets retries begin; takes their wake-ups back, for this execution is theirs. */
-async function endDue(tx: Tx, wake: WakeUp, due: readonly StepRow[], effects: Effects): Promise<void> {
-  for (const step of due) {
-    if (step.timerSeq !== null && step.timerSeq !== wake.seq)
-      effects.removals.push({ queueNo: wake.queueNo, seq: step.timerSeq, runId: wake.runId });
-    if (step.type === "wait")
-      await tx.query("DELETE FROM wait WHERE run_no = :runNo AND step_id = :id", { runNo: step.runNo, id: step.id });
-    const ends = step.status === "pending" ? "status = 'completed', ended_at = :now, result = :result, " : "";
-    await tx.query(`UPDATE step SET ${ends}timer_seq = NULL WHERE run_no = :runNo AND id = :id`, {
-      runNo: step.runNo,
-      id: step.id,
-      ...(ends === "" ? {} : { now: tx.now, result: step.type === "wait" ? new TextEncoder().encode("null") : null }),
-    });
-  }
 }
 
 /** Takes back further wake-ups of runs that stand there already: what they tell of, their executions are shown. */
@@ -191,7 +165,7 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     }
     if (!again) appPlaces.set(queueNo, left - 1);
     begins.push(wake);
-    await endDue(tx, wake, dues, effects);
+    await endDue(tx, { queueNo, runId: wake.runId, heldSeq: seq }, dues, effects);
     const journal = await firstPage(tx, one.run, pageBytes);
     const { run } = one;
     effects.writes.begun.push([run.no, seq, receipt]);
@@ -208,17 +182,6 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
 }
 
 const isBegun = (each: Begun | "full" | null): each is Begun => each !== null && each !== "full";
-
-async function dueByRun(tx: Tx, runNos: readonly number[]): Promise<Map<number, StepRow[]>> {
-  const byRun = new Map<number, StepRow[]>();
-  if (runNos.length === 0) return byRun;
-  for (const step of await dueSteps(tx, runNos)) {
-    const list = byRun.get(step.runNo);
-    if (list === undefined) byRun.set(step.runNo, [step]);
-    else list.push(step);
-  }
-  return byRun;
-}
 
 /** Cold verbs: the beginning of executions. */
 export const executionVerbs = { beginExecutions };

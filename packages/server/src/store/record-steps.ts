@@ -5,6 +5,7 @@
 import { protocolLimits, type StepRecord } from "@millrace/contract/wire";
 import type { Tx, Value } from "../db/db.ts";
 import { startChild } from "./child.ts";
+import { endDue } from "./due.ts";
 import { type RunRow, type StepRow, stepOf } from "./run-rows.ts";
 import { addRecorded, writeRuns } from "./run-writes.ts";
 import { type Decision, decideStep, isFinished, type StepChange } from "./step-change.ts";
@@ -17,6 +18,8 @@ export interface Recording {
   endedSteps: number;
   projectNo: number;
   queueNo: number;
+  /** The wake-up by which it is executed. */
+  heldSeq: number;
   protocol: string;
   /** The keys of the waits among the steps, by step id; a queue that is not there is missing. Locked. */
   keys: ReadonlyMap<string, WaitKey>;
@@ -94,6 +97,8 @@ export async function recordSteps(
     }
   }
   if (changes.length > 0) addRecorded(writes, run.no, { added, endedSteps, bytes });
+  const over = [...known.values()].filter(({ status, dueAt }) => status === "pending" && dueAt !== null && dueAt <= tx.now);
+  await endDue(tx, { queueNo: recording.queueNo, runId: run.id, heldSeq: recording.heldSeq }, over, effects);
   const asked = records.filter(({ status, id }) => status === "pending" || standing.get(id)?.status !== status).map(({ id }) => id);
   if (asked.length > 0) writeRuns(tx, writes);
   const { steps, numbered } = asked.length === 0 ? { steps: [], numbered: 0 } : await shown(tx, run.no, asked);

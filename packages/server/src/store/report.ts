@@ -137,6 +137,7 @@ async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, prot
     endedSteps: one.endedSteps,
     known,
     queueNo: handout.queueNo,
+    heldSeq: handout.seq,
     projectNo: reporting.projects.get(run.no) as number,
     keys: reporting.keys.get(run.no) ?? new Map(),
   };
@@ -285,24 +286,5 @@ async function readExecution(tx: Tx, handout: Handout, after: number, pageBytes:
   return readJournal(tx, handout.runNo, after, pageBytes);
 }
 
-/** Whether executions are still theirs, and whether their runs' cancellation was asked for; `null`: stale. */
-async function lookAtExecutions(tx: Tx, fences: readonly Handout[]): Promise<({ cancelled: boolean } | null)[]> {
-  const list = inList(
-    "no",
-    fences.map(({ runNo }) => runNo),
-  );
-  const rows = await tx.query(
-    `SELECT no, cancel_at, ended_at, execution_seq, execution_receipt FROM run WHERE no IN (${list.text})`,
-    list.params,
-  );
-  const byNo = new Map(rows.map((row) => [Number(row.no), row]));
-  return fences.map(({ runNo, seq, receipt }) => {
-    const row = byNo.get(runNo);
-    const mine =
-      row !== undefined && row.ended_at === null && Number(row.execution_seq) === seq && Number(row.execution_receipt) === receipt;
-    return mine ? { cancelled: row.cancel_at !== null } : null;
-  });
-}
-
-/** Cold verbs: what executions report and ask. */
-export const reportVerbs = { recordReports, endExecutions, readExecution, lookAtExecutions };
+/** Cold verbs: what executions report. */
+export const reportVerbs = { recordReports, endExecutions, readExecution };

@@ -13,6 +13,7 @@ import { fanOutVerbs } from "./fan-out.ts";
 import { identityVerbs } from "./identity.ts";
 import { joinedDatabaseVerbs } from "./joined-database.ts";
 import { laneChangeVerbs } from "./lane-change.ts";
+import { lookVerbs } from "./look.ts";
 import { membershipVerbs } from "./membership.ts";
 import { messageVerbs } from "./message.ts";
 import { notificationVerbs } from "./notification.ts";
@@ -77,5 +78,6 @@ export const coldVerbs = {
   ...resumeVerbs,
   ...executionVerbs,
   ...reportVerbs,
+  ...lookVerbs,
 };
 export type ColdVerbs = typeof coldVerbs;

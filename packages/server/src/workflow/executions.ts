@@ -32,7 +32,7 @@ export interface RefusedEntry {
 }
 export type StepsEntry = { ok: true; cancelled: boolean; steps: JournalStep[] } | RefusedEntry;
 export type EndEntry = { ok: true } | RefusedEntry;
-export type HeartbeatEntry = { ok: true; cancelled: boolean; leaseMs: number } | RefusedEntry;
+export type HeartbeatEntry = { ok: true; cancelled: boolean; ended: string[]; leaseMs: number } | RefusedEntry;
 
 /** What a task is made of besides the run. */
 export interface Handing {
@@ -51,8 +51,8 @@ export interface Executions {
   steps(protocol: string, executions: readonly { token: string; steps: StepRecord[] }[]): Promise<StepsEntry[]>;
   /** Ends executions, one entry each, in order. Throws `protocol_unsupported`. */
   end(protocol: string, executions: readonly { token: string; answer: ExecutionAnswer }[]): Promise<EndEntry[]>;
-  /** Tells that executions are alive, and hears of cancellations. */
-  heartbeat(tokens: readonly string[]): Promise<HeartbeatEntry[]>;
+  /** Hears of cancellations and of steps that others ended; `extend`: and tells that executions are alive. */
+  heartbeat(tokens: readonly string[], extend: boolean): Promise<HeartbeatEntry[]>;
   /** A further page of a journal. Throws `unauthorized`, `stale_execution`. */
   journal(token: string, after: string): Promise<JournalPage>;
 }
@@ -141,11 +141,11 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
       });
     },
 
-    async heartbeat(tokens) {
+    async heartbeat(tokens, extend) {
       const read = tokens.map((token) => readToken(vault, token));
       const known = read.filter((token) => token !== null);
       if (known.length === 0) return tokens.map(unauthorized);
-      const pulled = known.filter(({ pull }) => pull);
+      const pulled = known.filter(({ pull }) => pull && extend);
       const extended = await store.settle(
         pulled.map(({ handout: { queueNo, seq, receipt } }) => ({ queueNo, seq, receipt, outcome: "extend", delayMs: PULL_LEASE_MS })),
       );
@@ -160,7 +160,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
         const look = lost.has(token) ? null : found.get(token);
         if (look == null)
           return { ok: false, error: { code: "stale_execution", message: "the run has ended or was handed to another execution" } };
-        return { ok: true, cancelled: look.cancelled, leaseMs: PULL_LEASE_MS };
+        return { ok: true, ...look, leaseMs: PULL_LEASE_MS };
       });
     },
 

@@ -109,6 +109,45 @@ export function pullSuite(kind: Engine): void {
       expect(await w.run(row, id)).toMatchObject({ status: "cancelled" });
     });
 
+    it("W11, W14: an execution that asks learns of a message, of a child's end and of a timer that is over while another step is under way", async () => {
+      const { row, id, task } = await byHand();
+      const queue = await w.world.call("CreateQueue", {}, { name: `signals-${row.no}` });
+      const look = async (extend?: boolean) => {
+        const { json } = await report(`${w.url}/heartbeat`, { tokens: [task.token], ...(extend === undefined ? {} : { extend }) });
+        return (json.executions as unknown as { ended: string[]; cancelled: boolean; ok: boolean }[])[0];
+      };
+      const nap: StepRecord = { type: "sleep", id: "nap", status: "pending", forMs: 10_000 };
+      const wait: StepRecord = { type: "wait", id: "paid", status: "pending", queueId: queue.id, key: "k", timeoutMs: 20_000 };
+      const child: StepRecord = { type: "child", id: "child", status: "pending", workflow: "hand", input: "{}", wait: true };
+      await steps(task, nap, wait, child);
+      expect(await look()).toMatchObject({ ok: true, ended: [], cancelled: false });
+      const [of] = (await poll(row, { waitMs: 1_000 })) as [Task];
+      await end(of.token, { status: "completed", output: "7" });
+      expect(await look()).toMatchObject({ ended: ["child"] });
+      expect((await steps(task, child)).json).toMatchObject({
+        executions: [{ steps: [{ id: "child", status: "completed", result: "7", order: 1 }] }],
+      });
+      expect(await look()).toMatchObject({ ended: [] });
+      // Who only looks keeps no lease; who asks for a timer whose time is over is told that it is.
+      w.world.clock.advance(20_000);
+      expect(await look(false)).toMatchObject({ ok: true });
+      expect((await steps(task, wait, nap)).json).toMatchObject({
+        executions: [
+          {
+            steps: [
+              { id: "nap", status: "completed", order: 2 },
+              { id: "paid", status: "completed", result: "null", order: 3 },
+            ],
+          },
+        ],
+      });
+      expect(await w.world.count("SELECT count(*) AS n FROM wait")).toBe(0);
+      w.world.clock.advance(10_000);
+      const [again] = (await poll(row, { waitMs: 1_000 })) as [Task];
+      expect(again).toMatchObject({ run: { id } });
+      expect(await look()).toMatchObject({ ok: false, error: { code: "stale_execution" } });
+    });
+
     it("W6: a task goes back for a worker that has its workflow, and one that is given back comes again at once", async () => {
       const { row } = await w.app({ a: async () => "a", b: async () => "b" }, "pull");
       await poll(row);
