@@ -1,7 +1,7 @@
 /** One try of a step's function: its time limit, and the record of how it ended. Whatever the function does, the outcome is a record. */
 import type { StepRecord } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
-import { recordOf } from "./errors.ts";
+import { cancelledRecord, recordOf } from "./errors.ts";
 import { judge, type RetryPolicy } from "./retry.ts";
 import type { Fan } from "./signals.ts";
 import { encodeValue } from "./value.ts";
@@ -13,7 +13,7 @@ export interface StepContext {
   stepId: string;
   /** 1 for the first try. */
   attempt: number;
-  /** Aborted when the try is over its time, or the execution is lost. */
+  /** Aborted when the try is over its time, the run is cancelled, or the execution is lost. */
   signal: AbortSignal;
 }
 
@@ -38,8 +38,10 @@ export interface Trial {
 /** How tries are made: time, and who else has to know that one is under way. */
 export interface Bench {
   runtime: Pick<Runtime, "wait">;
-  /** Signals for tries, aborted when the execution is lost. */
+  /** Signals for tries, aborted when the execution is lost or the run is cancelled. */
   tries: Fan;
+  /** Whether the run was cancelled while it is executed. */
+  cancelled(): boolean;
   /** The server's present, as well as it is known. */
   now(): number;
   /** Around every function of a step. */
@@ -77,6 +79,8 @@ export async function tryStep(trial: Trial, attempt: number, bench: Bench): Prom
     const result = encodeValue(value, `the result of step ${id}`, maxResultBytes);
     return { id, type, status: "completed", attempt, startedAt, ...(result === undefined ? {} : { result }) };
   } catch (thrown) {
+    // What gives up because it is told to is no failure to try again.
+    if (bench.cancelled()) return { id, type, status: "failed", attempt, startedAt, error: cancelledRecord };
     const error = recordOf(thrown);
     const verdict = judge(thrown, attempt, trial.policy);
     if (!verdict.again) return { id, type, status: "failed", attempt, startedAt, error };

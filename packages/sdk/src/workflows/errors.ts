@@ -31,6 +31,9 @@ export class CancelledError extends Error {
 /** The code under which a cancelled step of its own function is recorded. */
 export const cancelledCode = "cancelled";
 
+/** The error under which it is recorded. */
+export const cancelledRecord: RunError = { code: cancelledCode, name: "CancelledError", message: "the run was cancelled" };
+
 /** A value that the journal cannot hold; `code` goes into the step's record. */
 export class ValueError extends Error {
   readonly code: "invalid_value" | "limit_exceeded";

@@ -173,7 +173,7 @@ describe("an execution", () => {
     expect(beside.records.map(({ id }) => id).sort()).toEqual(["a", "nap"]);
   });
 
-  it("W6: a sleep that is over while another step is under way is asked for once, and told when the server has ended it", async () => {
+  it("W6: a sleep that is over while another step is under way is asked for, every half a second until the server has ended it", async () => {
     const tested = code(async (step) => {
       const long = step.run("long", async () => {
         for (let n = 0; n < 50; n += 1) await turn();
@@ -191,14 +191,74 @@ describe("an execution", () => {
           .filter(({ type }) => type === "sleep")
           .map(({ id }) => ({ id, type: "sleep", status: over ? "completed" : "pending", until: over ? undefined : 0 }));
       };
-      return { calls, answer: once(tested, { record }).answer };
+      const { waits, answer } = once(tested, { record });
+      return { calls, waits, answer };
     };
     const ended = asked(true);
     expect(await ended.answer).toMatchObject({ status: "completed", output: '"nap"' });
-    expect(ended.calls).toEqual(["nap", "nap"]);
+    expect([ended.calls, ended.waits]).toEqual([["nap", "nap"], [500]]);
     const pending = asked(false);
     expect(await pending.answer).toMatchObject({ status: "completed", output: '"long"' });
-    expect(pending.calls).toEqual(["nap", "nap", "long"]);
+    expect(pending.calls.filter((id) => id === "nap").length).toBeGreaterThan(2);
+    expect(new Set(pending.waits)).toEqual(new Set([500]));
+  });
+
+  it("W14, W6: a message that is there while another step is under way is asked for, and the code goes on with it at once", async () => {
+    let end = (_: string): void => {};
+    let tell = (_: readonly string[]): void => {};
+    const tested = code(async (step) => {
+      const [long, paid] = await Promise.all([
+        step.run("long", () => new Promise<string>((resolve) => (end = resolve))),
+        step.waitForMessage("paid", { queueId: "q", key: "k", timeoutSeconds: 60 }).then((message) => {
+          end(message?.body ?? "none");
+          return message?.body;
+        }),
+      ]);
+      return [long, paid];
+    });
+    let there = false;
+    const result = JSON.stringify({ messageId: "m", body: "ok", attributes: {}, sentAt: "", queueId: "q" });
+    const { answer } = once(tested, {
+      async record(made) {
+        const waits = made.filter(({ type }) => type === "wait");
+        if (waits.length > 0) setImmediate(() => tell(["paid", "unknown"]));
+        const status = there ? "completed" : "pending";
+        there = true;
+        return waits.map(({ id }) => ({ id, type: "wait", status, until: 60_000, ...(status === "completed" ? { result } : {}) }));
+      },
+      wait: () => new Promise(() => {}),
+      onEnded(listener) {
+        tell = listener;
+      },
+    });
+    expect(await answer).toMatchObject({ status: "completed", output: '["ok","ok"]' });
+  });
+
+  it("W10: a step under way is told of the cancellation by its signal; what gives up is no failure, and the run ends cancelled", async () => {
+    const cancelling = new AbortController();
+    const tested = code((step) =>
+      step.run("long", ({ signal }) => {
+        setImmediate(() => cancelling.abort());
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+      }),
+    );
+    const { answer, records } = once(tested, { cancelling: cancelling.signal, closing: () => cancelling.signal.aborted });
+    expect(await answer).toMatchObject({ status: "cancelled", error: { name: "CancelledError" } });
+    expect(records).toMatchObject([{ id: "long", status: "failed", attempt: 1, error: { code: "cancelled", name: "CancelledError" } }]);
+  });
+
+  it("W10: what cleans up after a step that gave up is left to the next execution, whose journal tells of the cancellation", async () => {
+    const cancelling = new AbortController();
+    const tested = code(async (step) => {
+      const long = ({ signal }: { signal: AbortSignal }) => {
+        setImmediate(() => cancelling.abort());
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+      };
+      await step.run("long", long).catch(() => step.run("clean up", () => true));
+    });
+    const { answer, records } = once(tested, { cancelling: cancelling.signal, closing: () => cancelling.signal.aborted });
+    expect(await answer).toEqual({ status: "suspended", again: true, steps: [] });
+    expect(records.map(({ id }) => id)).toEqual(["long"]);
   });
 
   it("W7: at most a hundred steps of a run are carried out at once", async () => {

@@ -4,7 +4,7 @@
  * out before every recorded step was reached, and no code after a step runs before that step is recorded.
  */
 import type { ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
-import { CancelledError, cancelledCode, recordOf, StepError } from "./errors.ts";
+import { CancelledError, cancelledCode, cancelledRecord, recordOf, StepError } from "./errors.ts";
 import { blocked, ExecutionOver, type Host, type Opening, type Plan, type Reach } from "./host.ts";
 import { inOrder, isFinished, named, openJournal } from "./journal.ts";
 import { createFan } from "./signals.ts";
@@ -28,6 +28,8 @@ const maxActive = 100;
 const maxUnsent = 100;
 /** How long the code may be busy with something that is no step before it counts as waiting. */
 const settleMs = 5;
+/** Before the server is asked once more for what should be over. */
+const askAgainMs = 500;
 /** As `settleMs`, before it is told that it lacks a recorded step. */
 const graceMs = 1000;
 const maxOutputBytes = 4 * 1024 * 1024;
@@ -133,13 +135,20 @@ export async function execute(
     waits.release(one);
   };
 
-  /** While other steps keep the execution alive, what is over is asked for, once: the server may still be about to end it. */
+  /** Asks how steps stand that the server ends. */
+  const ask = (ids: readonly string[]): void => {
+    const plans = ids.map((id) => open.get(id)?.plan).filter((plan) => plan?.kind === "pending");
+    if (over === undefined && plans.length > 0) void record(plans.map((plan) => plan.record));
+  };
+
+  /** While other steps keep the execution alive, what is over is asked for; a little later again where the server's time is behind. */
   const askWhenDue = ({ id, until }: JournalStep): void => {
     if (until === undefined || asked.has(id)) return;
     asked.add(id);
-    void waitHere(Math.max(0, until - host.now())).then(() => {
-      const step = open.get(id);
-      if (over === undefined && active > 0 && step?.plan.kind === "pending") void record([step.plan.record]);
+    const inMs = until - host.now();
+    void waitHere(inMs > 0 ? inMs : askAgainMs).then(() => {
+      asked.delete(id);
+      if (active > 0) ask([id]);
     });
   };
 
@@ -184,8 +193,7 @@ export async function execute(
         else if (plan.eager || opening.cancelled) void record([plan.record]);
         else unsent.push(plan.record);
       } else if (cancelling && (type === "run" || type === "send")) {
-        const error = { code: cancelledCode, name: "CancelledError", message: "the run was cancelled" };
-        void work(step, async (attempt) => ({ id, type, status: "failed", attempt, error }));
+        void work(step, async (attempt) => ({ id, type, status: "failed", attempt, error: cancelledRecord }));
       } else if (step.pauseMs > 0) pause(step);
       else if (host.closing() || active >= maxActive) held.push(step);
       else void work(step, plan.perform);
@@ -207,10 +215,14 @@ export async function execute(
     end(blocked("nondeterminism", `the journal has ${named(missing)}, which the code did not come to; it came to ${instead}`));
   };
 
+  /** Whether the code heard of the cancellation by a step alone: the server, which did not tell it, is to be told that the run ends so. */
+  const heard = (): boolean => !opening.cancelled && journal.knowsCancelled(isCancelled);
+  const isCancelledBy = (thrown: unknown): boolean => heard() || (opening.cancelled && thrown instanceof CancelledError);
   void body(reach).then(
     (value) => {
       try {
-        outcome = { answer: { status: "completed", output: encodeValue(value, "the run's output", maxOutputBytes) } };
+        if (heard()) outcome = { answer: { status: "cancelled" } };
+        else outcome = { answer: { status: "completed", output: encodeValue(value, "the run's output", maxOutputBytes) } };
       } catch (error) {
         outcome = { answer: { status: "failed", error: recordOf(error) } };
       }
@@ -218,10 +230,11 @@ export async function execute(
     },
     (thrown: unknown) => {
       const error = recordOf(thrown);
-      outcome = { answer: { status: opening.cancelled && thrown instanceof CancelledError ? "cancelled" : "failed", error } };
+      outcome = { answer: { status: isCancelledBy(thrown) ? "cancelled" : "failed", error } };
       poke();
     },
   );
+  host.onEnded?.(ask);
   const lost = () => end(undefined);
   host.signal.addEventListener("abort", lost, { once: true });
   if (host.signal.aborted) lost();

@@ -36,6 +36,10 @@ export interface Host {
   closing(): boolean;
   /** Aborted when the execution is lost: nobody wants its answer. */
   signal: AbortSignal;
+  /** Aborted when the run is cancelled while it is executed. */
+  cancelling?: AbortSignal;
+  /** Hears of steps that others ended meanwhile, by their ids. */
+  onEnded?(listener: (ids: readonly string[]) => void): void;
 }
 
 /** The execution can't go on. With an answer it ends so; without, the server has ended it already. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RetryLaterError } from "../outcome.ts";
+import type { StepContext } from "./attempt.ts";
 import { CancelledError } from "./errors.ts";
 import { type LiveWorkflows, liveWorkflows } from "./live.fixture.ts";
 import { workflow } from "./workflow.ts";
@@ -73,9 +74,34 @@ const patient = workflow("patient", async ({ step }) => {
   );
 });
 
+/** Runs whose endless step was begun. */
+const busy = new Set<string>();
+const endless = workflow("busy", async ({ step }) => {
+  const forever = ({ signal, runId }: StepContext) => {
+    busy.add(runId);
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+  };
+  try {
+    await step.run("endless", forever);
+  } catch (error) {
+    await step.run("undo", () => true);
+    throw error;
+  }
+});
+const beside = workflow<{ queueId: string }, unknown[]>("beside", async ({ input, step }) => {
+  let stop = (_: string): void => {};
+  return Promise.all([
+    step.waitForMessage("word", { queueId: input.queueId, key: "word", timeoutSeconds: 3600 }).then((message) => {
+      stop(`told to ${message?.body}`);
+      return message?.body;
+    }),
+    step.run("until told", () => new Promise<string>((resolve) => (stop = resolve))),
+  ]);
+});
+
 describe.each(["push", "pull"] as const)("workflows by %s", (mode) => {
   const app = `app-${mode}`;
-  beforeAll(() => world[mode](app, [add, everything, cancellable, patient]) as Promise<unknown>);
+  beforeAll(() => world[mode](app, [add, everything, cancellable, patient, endless, beside]) as Promise<unknown>);
 
   it("W7: a first try that asks for a later one is not counted", async () => {
     const id = await world.start(app, "patient", null);
@@ -125,5 +151,32 @@ describe.each(["push", "pull"] as const)("workflows by %s", (mode) => {
       { id: "long", status: "cancelled" },
       { id: "cleanup", status: "completed", result: true },
     ]);
+  });
+
+  it("W10: a step under way hears of the cancellation by its signal, and the run cleans up and ends cancelled", async () => {
+    const id = await world.start(app, "busy");
+    await world.server.until(
+      () => world.run(app, id, ({ status }) => status === "running"),
+      () => busy.has(id),
+    );
+    await world.api("POST", `/apps/${app}/runs/${id}/cancel`);
+    expect(await world.ended(app, id)).toMatchObject({ status: "cancelled" });
+    expect(await world.steps(app, id)).toMatchObject([
+      { id: "endless", status: "failed", attempt: 1, error: { code: "cancelled" } },
+      { id: "undo", status: "completed", result: true },
+    ]);
+  });
+
+  it("W14: a message that comes while another step is under way is given to the code at once", async () => {
+    const { id: queueId } = await world.api<{ id: string }>("POST", "/queues", { name: `news-${mode}` });
+    const target = { kind: "workflow", mode: "resume", appId: app, workflow: "beside", correlationAttribute: "key" };
+    await world.api("POST", "/subscriptions", { queueId, target });
+    const id = await world.start(app, "beside", { queueId });
+    await world.server.until(
+      () => world.steps(app, id),
+      (steps) => steps.some((step) => step.id === "word" && step.status === "pending"),
+    );
+    await world.api("POST", `/queues/${queueId}/messages`, { messages: [{ body: "stop", attributes: { key: "word" } }] });
+    expect(await world.ended(app, id)).toMatchObject({ status: "completed", output: ["stop", "told to stop"], executions: 1 });
   });
 });

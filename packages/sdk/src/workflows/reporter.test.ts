@@ -134,7 +134,7 @@ describe("the reports of executions", () => {
     expect(odd).toMatchObject({ answer: { status: "blocked", reason: { code: "nondeterminism", message: "why" } } });
     expect(bad).toMatchObject({ answer: { status: "failed", error: { code: "invalid_request" } } });
     expect(big).toMatchObject({ answer: undefined });
-    expect(good).toEqual({ standing: { cancelled: true, leaseMs: undefined }, steps: [{ id: "a" }] });
+    expect(good).toEqual({ standing: { cancelled: true, leaseMs: undefined, ended: [] }, steps: [{ id: "a" }] });
   });
 
   it("W6: a call that is a mistake is not repeated; nobody waits for a server for ever", async () => {
@@ -157,11 +157,11 @@ describe("the reports of executions", () => {
     });
     const { end, beat, page } = reporter();
     await end("t", { status: "completed", output: "1" }, never);
-    expect(await beat("t", never)).toEqual({ cancelled: true, leaseMs: 9000 });
+    expect(await beat("t", never)).toEqual({ cancelled: true, leaseMs: 9000, ended: [] });
     expect(await page("t", "17")).toEqual({ steps: [{ id: "late" }], next: null });
     expect(server.requests.map((request) => request.json())).toEqual([
       { protocol: "1.2", buildId: "build-1", executions: [{ token: "t", answer: { status: "completed", output: "1" } }] },
-      { protocol: "1.2", tokens: ["t"] },
+      { protocol: "1.2", tokens: ["t"], extend: true },
       { protocol: "1.2", token: "t", after: "17" },
     ]);
   });

@@ -16,6 +16,7 @@ interface Said {
   ok: boolean;
   cancelled?: boolean;
   leaseMs?: number;
+  ended?: string[];
   steps?: JournalStep[];
   error?: { code: string; message: string };
 }
@@ -24,6 +25,8 @@ interface Said {
 export interface Standing {
   cancelled: boolean;
   leaseMs: number | undefined;
+  /** Steps that others ended, and that the code does not know of. */
+  ended: readonly string[];
 }
 
 /** Calls of executions to the server that handed them out. */
@@ -34,6 +37,8 @@ export interface Reporter {
   end(token: string, answer: ExecutionAnswer, signal: AbortSignal): Promise<void>;
   /** Keeps an execution's lease. */
   beat(token: string, signal: AbortSignal): Promise<Standing>;
+  /** Asks what happened meanwhile, and keeps nothing. */
+  look(token: string, signal: AbortSignal): Promise<Standing>;
   /** A page of the journal. */
   page(token: string, after: string): Promise<JournalPage>;
 }
@@ -79,9 +84,12 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
   const ends = createLine<ExecutionAnswer, Said>(8 * 1024 * 1024, (entries, isWanted) =>
     call("/end", { buildId, executions: entries.map(({ token, items: [answer] }) => ({ token, answer })) }, isWanted),
   );
-  const beats = createLine<null, Said>(Number.POSITIVE_INFINITY, (entries, isWanted) =>
-    call("/heartbeat", { tokens: entries.map(({ token }) => token) }, isWanted),
-  );
+  const heartbeats = (extend: boolean) =>
+    createLine<null, Said>(Number.POSITIVE_INFINITY, (entries, isWanted) =>
+      call("/heartbeat", { tokens: entries.map(({ token }) => token), extend }, isWanted),
+    );
+  const beats = heartbeats(true);
+  const looks = heartbeats(false);
   /** What is said of an execution, unless it is a refusal. */
   const accepted = async (said: Promise<Said | undefined>): Promise<Said> => {
     let answer: Said | undefined;
@@ -93,7 +101,7 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
     if (answer?.ok === true) return answer;
     throw overBy(answer?.error ?? { code: "invalid_answer", message: "the server left it out" });
   };
-  const standing = ({ cancelled, leaseMs }: Said): Standing => ({ cancelled: cancelled === true, leaseMs });
+  const standing = ({ cancelled, leaseMs, ended = [] }: Said): Standing => ({ cancelled: cancelled === true, leaseMs, ended });
 
   return {
     async record(token, records, signal) {
@@ -106,6 +114,7 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
     async end(token, answer, signal) {
       await accepted(ends({ token, item: answer, count: 1, joins: false, signal }));
     },
+    look: async (token, signal) => standing(await accepted(looks({ token, item: null, count: 1, joins: false, signal }))),
     beat: async (token, signal) => standing(await accepted(beats({ token, item: null, count: 1, joins: false, signal }))),
     async page(token, after) {
       const body = { protocol: protocolVersion, token, after };

@@ -4,6 +4,7 @@ import { InvalidPayloadError } from "../outcome.ts";
 import { check } from "../payload.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Bench } from "./attempt.ts";
+import { CancelledError } from "./errors.ts";
 import { execute } from "./execution.ts";
 import type { Host, Opening } from "./host.ts";
 import { createFan } from "./signals.ts";
@@ -29,7 +30,9 @@ export interface Surroundings {
 /** Executes a run until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
 export function runWorkflow(workflow: AnyWorkflow, run: RunToExecute, around: Surroundings): Promise<ExecutionAnswer | undefined> {
   const { host, runtime, during = (work) => work, send } = around;
-  const bench: Bench = { runtime, tries: createFan(host.signal), now: host.now, during };
+  const { cancelling } = host;
+  const bench: Bench = { runtime, tries: createFan(host.signal), cancelled: () => cancelling?.aborted === true, now: host.now, during };
+  cancelling?.addEventListener("abort", () => bench.tries.abort(new CancelledError()), { once: true });
   const { runId, attempt, cancelled } = run;
 
   return execute(

@@ -2,9 +2,10 @@
 import { type ExecutionAnswer, type JournalStep, speaks, type Task } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
 import { blocked, ExecutionOver, type Host } from "./host.ts";
-import type { Reporter, Standing } from "./reporter.ts";
+import type { Reporter } from "./reporter.ts";
 import { runWorkflow } from "./run.ts";
 import { turn } from "./turn.ts";
+import { watch } from "./watch.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
 /** What a transport adds to a task. */
@@ -16,8 +17,6 @@ export interface Surrounds {
   signal: AbortSignal;
   /** Whether no step may begin any more. */
   closing(): boolean;
-  /** Told what the server says of the execution. */
-  hear?(standing: Standing): void;
 }
 
 /** A pause before a step's retry that is waited for here instead of giving the run back. */
@@ -35,23 +34,22 @@ async function wholeJournal({ journal, token }: Task, reporter: Reporter): Promi
 
 /** Moves a run on as far as it goes. `undefined`: the execution is lost, or the server has ended it already. Never rejects. */
 export async function runTask(task: Task, around: Surrounds): Promise<ExecutionAnswer | undefined> {
-  const { reporter, runtime, signal } = around;
+  const { reporter, runtime } = around;
   if (!speaks(task.protocol)) return blocked("protocol_unsupported", `this SDK speaks 1.2, not ${task.protocol}`);
   const workflow = around.workflows.get(task.run.workflow);
   if (workflow === undefined) return blocked("workflow_not_found", `no workflow ${task.run.workflow} here`);
   const startedAt = runtime.now();
-  let cancelled = task.cancelled;
   let steps: JournalStep[];
   try {
     steps = await wholeJournal(task, reporter);
   } catch (error) {
     return error instanceof ExecutionOver ? error.answer : undefined;
   }
+  const meanwhile = watch(task, around);
   const host: Host = {
     async record(records) {
-      const said = await reporter.record(task.token, records, signal);
-      cancelled ||= said.standing.cancelled;
-      around.hear?.(said.standing);
+      const said = await reporter.record(task.token, records, meanwhile.signal);
+      meanwhile.hear(said.standing);
       return said.steps;
     },
     turn,
@@ -60,10 +58,16 @@ export async function runTask(task: Task, around: Surrounds): Promise<ExecutionA
     patience: runtime.wait,
     lingerMs,
     // A cancellation is told to the code by the next execution, whose journal has it in its place.
-    closing: () => around.closing() || (cancelled && !task.cancelled),
-    signal,
+    closing: () => around.closing() || meanwhile.cancelling.aborted,
+    signal: meanwhile.signal,
+    cancelling: meanwhile.cancelling,
+    onEnded: meanwhile.onEnded,
   };
   const { id: runId, attempt } = task.run;
   const run = { runId, attempt, cancelled: task.cancelled, steps, input: task.input };
-  return runWorkflow(workflow, run, { host, runtime });
+  try {
+    return await runWorkflow(workflow, run, { host, runtime });
+  } finally {
+    meanwhile.stop();
+  }
 }
