@@ -3,7 +3,7 @@
  * Invariant: the dev server's key is sent to the dev server only, never to a server that was named otherwise.
  */
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./exit.ts";
 
 export interface Connection {
@@ -32,9 +32,15 @@ export interface ConnectionFlags {
   project?: string;
 }
 
+/** Where the commands of a directory look for the dev server's file. */
+const dataBeside = (directory: string): string => join(directory, ".millrace");
+
+/** Whether the commands of a directory find the dev server with this data directory by themselves. */
+export const isFoundFrom = (directory: string, data: string): boolean => resolve(directory, data) === dataBeside(directory);
+
 function readDevFile(directory: string): DevFile | undefined {
   try {
-    const value: unknown = JSON.parse(readFileSync(join(directory, ".millrace", devFileName), "utf8"));
+    const value: unknown = JSON.parse(readFileSync(join(dataBeside(directory), devFileName), "utf8"));
     if (typeof value !== "object" || value === null) return undefined;
     const { url, apiKey, organization, project } = value as Partial<Record<keyof DevFile, unknown>>;
     const texts = [url, apiKey, organization, project];

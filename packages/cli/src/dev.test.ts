@@ -74,6 +74,18 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ url: server.url, apiKey });
   });
 
+  it("A9, A18: the commands it proposes work as printed, wherever its data is", async () => {
+    const cwd = newDirectory();
+    const elsewhere = kept(startCommand(["dev", "--port", "0", "--data", "elsewhere"], { cwd }));
+    const [, settings = ""] = await elsewhere.said(/^ {2}export (.*)\n/m);
+    const env = Object.fromEntries(settings.split(" ").map((setting) => setting.split("=", 2)));
+    expect((await runCommand(["queues", "create", "orders"], { cwd, env })).code).toBe(0);
+
+    const beside = kept(startCommand(["dev", "--port", "0"], { cwd: newDirectory() }));
+    await beside.said(/in this directory:\n/);
+    expect(beside.stdout()).not.toContain("export ");
+  });
+
   it("A9: a DATABASE_URL that is lying about is left alone", async () => {
     const server = kept(await startDev([], { env: { DATABASE_URL: "postgres://nobody@127.0.0.1:9/none" } }));
     expect((await ask(server, "GET", queues)).status).toBe(200);

@@ -5,7 +5,7 @@ import { findQueueFile } from "@millrace/server/config";
 import { formatKey } from "@millrace/server/key-text";
 import type { Command } from "commander";
 import { createClient } from "../client.ts";
-import type { DevFile } from "../connection.ts";
+import { type DevFile, isFoundFrom } from "../connection.ts";
 import { demoCurls, startDemo } from "../dev/demo.ts";
 import { remembered, writeDevFile } from "../dev/dev-file.ts";
 import { deployLocalApp, secretLine } from "../dev/local-app.ts";
@@ -54,8 +54,14 @@ function greet(output: Output, file: DevFile, data: string, virtualClock: boolea
   }
 }
 
-function nextThing(output: Output): void {
-  output.line("Next, from another terminal in this directory:");
+function nextThing(output: Output, { url, apiKey, organization, project }: DevFile, data: string): void {
+  if (isFoundFrom(process.cwd(), data)) output.line("Next, from another terminal in this directory:");
+  else {
+    output.line("Next, from another terminal:");
+    output.line(
+      `  export MILLRACE_URL=${url} MILLRACE_API_KEY=${apiKey} MILLRACE_ORGANIZATION=${organization} MILLRACE_PROJECT=${project}`,
+    );
+  }
   output.line("  npx millrace queues create orders");
   output.line('  npx millrace messages send orders \'{"orderId": "o-123"}\'');
   output.line("  npx millrace messages receive orders");
@@ -132,7 +138,7 @@ export function declareDev(command: Command): void {
         output.line("Deliveries:");
       }
       endDemo = await startDemo(client, output);
-    } else if (!output.json) nextThing(output);
+    } else if (!output.json) nextThing(output, file, config.data);
     await stopped;
   });
 }
