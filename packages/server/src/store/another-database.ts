@@ -19,31 +19,68 @@ interface Named {
 const isAway = (error: unknown): boolean => error instanceof Fault && error.code === "unavailable";
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** A store that says of which database it speaks when that can't be reached. `open` is done before anything else, until it was done once. */
-function guarded(
-  name: string,
-  { store, open }: { store: OpenStore; open: () => Promise<void> },
-): { store: OpenStore; opened: () => boolean } {
+/** A database's store as the others see it. */
+interface Guarded {
+  store: OpenStore;
+  /** Whether it was opened once. */
+  opened(): boolean;
+  /** Opens it, unless it is away. Rejects when it is not what its name means. */
+  start(): Promise<void>;
+}
+
+/**
+ * A store that never makes anybody wait for a database that is away: after a failure everything asked of it is refused by its name, until it
+ * has answered a question of its own. `open` is done before anything else, until it was done once.
+ */
+function guarded(name: string, { store, open }: { store: OpenStore; open: () => Promise<void> }): Guarded {
   let opened = false;
-  let opening: Promise<void> | undefined;
-  const ready = async (): Promise<void> => {
-    opening ??= open().finally(() => {
-      opening = undefined;
-    });
-    await opening;
-    opened = true;
+  let lost: string | null = null;
+  let looking = false;
+  const failed = (error: unknown): void => {
+    lost = isAway(error)
+      ? reason(error).replace(/^The database /, `The database ${name} `)
+      : `The database ${name} can't be used: ${reason(error)}`;
+  };
+  const look = async (): Promise<void> => {
+    try {
+      if (opened) await store.run("now");
+      else await open();
+      opened = true;
+      lost = null;
+    } catch (error) {
+      failed(error);
+    }
+  };
+  const refuse = (): Fault => {
+    if (!looking) {
+      looking = true;
+      void look().finally(() => {
+        looking = false;
+      });
+    }
+    return new Fault("unavailable", lost ?? "", { retryAfterSeconds: 1 });
   };
   const asked = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {
+    if (lost !== null) throw refuse();
     try {
-      if (!opened) await ready();
       return await work();
     } catch (error) {
       if (!isAway(error)) throw error;
-      throw new Fault("unavailable", `The database ${name} can't be reached. Try again shortly.`, { retryAfterSeconds: 1 });
+      failed(error);
+      throw refuse();
     }
   };
   return {
     opened: () => opened,
+    async start() {
+      try {
+        await open();
+        opened = true;
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        failed(error);
+      }
+    },
     store: {
       ...store,
       send: (rows) => asked(() => store.send(rows)),
@@ -83,9 +120,9 @@ export async function openDatabases(home: OpenStore, others: readonly Named[]): 
     const databases: Database[] = [];
     for (const other of others) {
       const { no } = await home.run("enrolDatabase", other.name, uuidv7());
-      const { store, opened } = guarded(other.name, { store: other.store, open: () => join(home, other) });
-      await store.run("now").catch((error: unknown) => {
-        if (!isAway(error)) throw new Error(`databases.${other.name}: ${reason(error)}`);
+      const { store, opened, start } = guarded(other.name, { store: other.store, open: () => join(home, other) });
+      await start().catch((error: unknown) => {
+        throw new Error(`databases.${other.name}: ${reason(error)}`);
       });
       databases.push({
         no,

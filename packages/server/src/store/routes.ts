@@ -212,17 +212,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     const kept = await Promise.all(all.map(async (database) => (await call(database, "listAttempts", args)).result));
     return once(kept.find(({ attempts }) => attempts.length > 0) ?? { attempts: [], next: null });
   },
-  async nextWork(databases, call, queueNos) {
-    const parts = byDatabase(
-      databases,
-      queueNos.map((queueNo) => ({ queueNo })),
-    );
-    const next = await asked([...parts.keys()], (database) =>
-      call(database, "nextWork", [(parts.get(database) ?? []).map(({ queueNo }) => queueNo)]),
-    );
-    return once(next.flat());
-  },
-  dueSubscriptions: async ({ all }, call) => once((await asked(all, (database) => call(database, "dueSubscriptions", []))).flat()),
   // What is told of deliveries is lost with a database that can't take it: nothing depends on it.
   async saveStatus(databases, call, rows) {
     const parts = byDatabase(databases, rows);

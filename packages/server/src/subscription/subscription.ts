@@ -18,6 +18,7 @@ import type { Pressure } from "../delivery/pressure.ts";
 import { checkTarget } from "../delivery/target.ts";
 import type { Attempt, EgressPolicy } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
+import { databaseOf } from "../store/database-numbers.ts";
 import { MISSED, type Store } from "../store/store.ts";
 import type { HttpsTarget, LaneRow, SubscriptionChange, SubscriptionRow, Target, WorkflowTarget } from "../store/subscription.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
@@ -207,8 +208,13 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       after = page.next;
     }
   }
+  /** Each database is asked on its own: one that does not answer holds up no other. */
   const wakeDue = async (): Promise<void> => {
-    for (const queueNo of await store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
+    await Promise.all(
+      store.databases.map(async (database) => {
+        for (const queueNo of await database.store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
+      }),
+    );
   };
   /** Lanes of slots that were won or left: they look whether there is anything for them, or give back what they hold ready. */
   const moved = async (slots: ReadonlySet<number>): Promise<void> => {
@@ -219,9 +225,14 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       if (ownership.fence(key) === null) lane.wake();
       else won.push(queueNo);
     }
-    for (let from = 0; from < won.length; from += START_PAGE)
-      for (const { queueNo, inMs } of await store.run("nextWork", won.slice(from, from + START_PAGE)))
-        running.get(queueNo)?.lane.wake(inMs);
+    await Promise.all(
+      store.databases.map(async (database) => {
+        const nos = won.filter((queueNo) => databaseOf(queueNo) === database.no);
+        for (let from = 0; from < nos.length; from += START_PAGE)
+          for (const { queueNo, inMs } of await database.store.run("nextWork", nos.slice(from, from + START_PAGE)))
+            running.get(queueNo)?.lane.wake(inMs);
+      }),
+    );
   };
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret((bytes) => new Uint8Array(randomBytes(bytes)));

@@ -1,0 +1,87 @@
+/** A database beside the default one that goes and comes back, on a PostgreSQL of its own. */
+import { type PostgresServer, postgres, startPostgres } from "@millrace/testkit";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createClock } from "../clock.ts";
+import { ezghDefaults } from "../queue/settings.ts";
+import { openStore } from "./open.ts";
+import type { OpenStore } from "./store.ts";
+
+let beside: PostgresServer;
+let url: string;
+let eu: string;
+beforeAll(async () => {
+  beside = await startPostgres();
+  [url, eu] = await Promise.all([(await postgres()).fresh(), beside.fresh()]);
+}, 60_000);
+afterAll(() => beside.stop());
+
+const open = (): Promise<OpenStore> => openStore({ url, databases: { eu }, clock: createClock() });
+const AWAY = { code: "unavailable", message: "The database eu can't be reached. Try again shortly." };
+const send = (store: OpenStore, queueNo: number) =>
+  store.send([{ queueNo, body: new Uint8Array([1]), attributes: null, meta: null, groupKey: null, dedupId: null, delayMs: null }]);
+/** Asks again until the answer is no refusal; the test's own deadline bounds it. */
+async function once<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+it("A14, A13: what is asked of a database that is away is refused by its name, the others work on, and it is used again once it answers", {
+  timeout: 60_000,
+}, async () => {
+  const store = await open();
+  const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
+  const project = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
+  const make = async (name: string, database: string, n: number): Promise<number> => {
+    const names = { id: `00000000-0000-4000-8000-00000000000${n}`, resourceName: `que_00000000000${n}`, name, database };
+    const given = { ...names, projectNo: project.no, environment: "production", type: "standard" as const, settings: ezghDefaults };
+    return (await store.once(null, "createQueue", { ...given, source: "api" as const })).result.no;
+  };
+  const here = await make("here", "default", 1);
+  const there = await make("there", "eu", 2);
+  await send(store, there);
+
+  await beside.halt("immediate");
+  for (const refused of [
+    () => send(store, there),
+    () => store.claim({ queueNo: there, batchSize: 1, batches: 1, leaseMs: null }),
+    () => store.settle([{ queueNo: there, seq: 1, receipt: 1, outcome: "ack" as const }]),
+    () => store.run("stats", there),
+    () => store.run("listQueues", project.no, "production", null, 10),
+    () => store.run("findQueue", project.no, "production", "there"),
+    () => make("more", "eu", 3),
+  ])
+    await expect(refused()).rejects.toMatchObject(AWAY);
+  // Nothing was reserved for what could not be made.
+  expect(await store.run("findPlaced", project.no, "production", "more")).toBeNull();
+  await send(store, here);
+  expect((await store.claim({ queueNo: here, batchSize: 1, batches: 1, leaseMs: null })).batches.flat()).toHaveLength(1);
+  expect(await store.run("servingVersion")).toBeGreaterThanOrEqual(0);
+  expect(await store.run("sealedUnder")).toEqual([]);
+
+  // A server that starts meanwhile has everything but that one.
+  const late = await open();
+  expect(late.databases.map(({ name, opened }) => [name, opened])).toEqual([
+    ["default", true],
+    ["eu", false],
+  ]);
+  expect(await late.run("activeSubscriptions", 0, 10)).toEqual({ lanes: [], next: null });
+  await expect(late.run("stats", there)).rejects.toMatchObject(AWAY);
+  await send(late, here);
+
+  await beside.resume();
+  for (const each of [store, late]) {
+    expect((await once(() => each.run("stats", there))).ready).toBe(1);
+    expect(each.databases.every(({ opened }) => opened)).toBe(true);
+  }
+  const { batches } = await late.claim({ queueNo: there, batchSize: 1, batches: 1, leaseMs: null });
+  const [message] = batches.flat();
+  const done = { queueNo: there, seq: message?.seq ?? 0, receipt: message?.receipt ?? 0, outcome: "ack" as const };
+  expect(await store.settle([done])).toEqual([{ result: "acked" }]);
+  await store.close();
+  await late.close();
+});
