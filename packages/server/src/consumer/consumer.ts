@@ -11,6 +11,8 @@ import type { Lane } from "../delivery/lane.ts";
 import type { Environments } from "../deployment/environment.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
+import { databaseOf } from "../store/database-numbers.ts";
+import type { Database } from "../store/databases.ts";
 import { MISSED } from "../store/store.ts";
 import { type ConsumerLane, createConsumerLane, type LaneDeps } from "./lane.ts";
 import { createServing, type Serving } from "./serving.ts";
@@ -67,7 +69,8 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
   const timers = new Set<Cancel>();
   const looking = new Set<Promise<void>>();
   let stopped = false;
-  let version = 0;
+  /** What was read last, by database. */
+  const versions = new Map<Database, number>();
   /** Queues that became ready while lanes were being built: looked at again afterwards. */
   const early = new Set<number>();
   let building = 0;
@@ -122,12 +125,12 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
     serving.set(served);
     for (const each of running.values()) if (each.environmentNo === environmentNo) each.lane.wake();
   };
-  const readAll = async (): Promise<void> => {
-    version = await store.run("servingVersion");
-    for (const environmentNo of environment.keys()) await readServed(environmentNo);
-    const left = new Set(running.keys());
+  const read = async (database: Database): Promise<void> => {
+    // Noted at the end: what changes meanwhile, or fails, is read again.
+    const version = await database.store.run("servingVersion");
+    const left = new Set([...running.keys()].filter((queueNo) => databaseOf(queueNo) === database.no));
     for (let after = 0; ; ) {
-      const rows = await store.run("listConsumers", after, PAGE);
+      const rows = await database.store.run("listConsumers", after, PAGE);
       for (const row of rows) {
         left.delete(row.queueNo);
         await place(row);
@@ -136,7 +139,15 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
       if (rows.length < PAGE) break;
     }
     for (const queueNo of left) end(queueNo);
+    versions.set(database, version);
   };
+  /** One that can't be read keeps what is known of it, and keeps the others from nothing. */
+  const readEach = async (databases: readonly Database[]): Promise<void> => {
+    for (const environmentNo of environment.keys()) await readServed(environmentNo);
+    for (const database of databases)
+      await read(database).catch((err) => log.warn({ err, database: database.name }, "what is served could not be looked up"));
+  };
+  const readAll = (): Promise<void> => readEach(store.databases);
   const refresh = (queueNo: number): Promise<void> =>
     inTurn(async () => {
       const row = await store.run("loadConsumer", queueNo);
@@ -163,7 +174,15 @@ export function createConsumers(deps: ConsumerDeps): Consumers {
     for (const [queueNo, { lane }] of running) if (slots.has(slotOf(laneKey(queueNo)))) lane.wake();
   };
   const look = async (): Promise<void> => {
-    if ((await store.run("servingVersion")) !== version) await inTurn(readAll);
+    const changed: Database[] = [];
+    await Promise.all(
+      store.databases.map(async (database) => {
+        // One that is away has changed nothing that could be read.
+        const version = await database.store.run("servingVersion").catch(() => versions.get(database));
+        if (version !== versions.get(database)) changed.push(database);
+      }),
+    );
+    if (changed.length > 0) await inTurn(() => readEach(changed));
   };
 
   return {

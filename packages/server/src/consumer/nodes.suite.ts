@@ -38,4 +38,33 @@ export function consumerNodesSuite(ground: Exclude<Ground, "sqlite">): void {
       await push.close();
     }
   });
+
+  if (ground !== "databases") return;
+  it("A14, C7: a database that can't be read keeps its lanes, and others learn of push queues as ever", async () => {
+    const push = await openConsumerWorld(ground);
+    const node = await push.node();
+    const heard = async (): Promise<void> => {
+      await node.consumers.rest();
+      push.world.clock.advance(1_000);
+      await node.consumers.looked();
+    };
+    try {
+      await push.deploy("dpl_1");
+      await push.push();
+      await heard();
+      expect(node.consumers.lanes).toBe(1);
+      // This node's sessions with it are ended, and it takes no other.
+      await node.store.databases.at(-1)?.store.close();
+      await push.call("GigadriveCreateQueue", {}, { name: "here", consumerPath: "/here" });
+      await push.call("GigadriveCreateQueue", {}, { name: "there", consumerPath: "/there", ...push.world.placed });
+      await heard();
+      expect(node.consumers.lanes).toBe(2);
+      push.world.clock.advance(20_000);
+      await node.consumers.looked();
+      expect(node.consumers.lanes).toBe(2);
+    } finally {
+      await push.close();
+      await node.close().catch(() => {});
+    }
+  });
 }

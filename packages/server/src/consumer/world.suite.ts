@@ -20,6 +20,7 @@ import { createVault } from "../identity/vault.ts";
 import { createQueueRoom } from "../queue/room.ts";
 import { everyone, type Ground, openWorld, type World } from "../queue/world.suite.ts";
 import { createSchedules } from "../schedule/schedule.ts";
+import type { Store } from "../store/store.ts";
 import { createSubscriptions } from "../subscription/subscription.ts";
 import { type Consumers, createConsumers } from "./consumer.ts";
 
@@ -59,7 +60,7 @@ export interface ConsumerWorld {
   /** Ends this process's lanes and builds new ones from the store, as a restart does. */
   restart(): Promise<void>;
   /** Starts another node's lanes on the same database. */
-  node(): Promise<{ consumers: Consumers; close: () => Promise<void> }>;
+  node(): Promise<{ store: Store; consumers: Consumers; close: () => Promise<void> }>;
   close(): Promise<void>;
 }
 
@@ -201,7 +202,7 @@ export async function openConsumerWorld(engine: Ground): Promise<ConsumerWorld> 
         room.close();
         await store.close();
       };
-      return { consumers, close };
+      return { store, consumers, close };
     },
     async close() {
       await Promise.all([endpoint.close(), other.close()]);

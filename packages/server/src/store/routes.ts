@@ -130,9 +130,6 @@ async function page<Answer extends { next: number | null }>(
   return { answer, placed, next: answer.next !== null ? placed(answer.next) : following === undefined ? null : following.no * SPAN };
 }
 
-/** What was last known of each database's version of what is served, for the moments in which it can't be asked. */
-const versions = new WeakMap<Database, number>();
-
 /** The verbs that are more than one verb of one database. */
 export const routes: { [Name in Verb]?: Route<Name> } = {
   async createQueue(databases, call, given) {
@@ -200,14 +197,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     );
     return once({ lanes: answer?.lanes ?? [], next });
   },
-  async listConsumers({ all }, call, after, limit) {
-    const rows: Result<"listConsumers"> = [];
-    // Queues are numbered by database: one list after the other is one ascending list.
-    for (const database of all)
-      if (database.no >= databaseOf(after) && rows.length < limit && database.opened)
-        rows.push(...(await call(database, "listConsumers", [after, limit - rows.length])).result);
-    return once(rows);
-  },
   async listAttempts({ all }, call, ...args) {
     const kept = await Promise.all(all.map(async (database) => (await call(database, "listAttempts", args)).result));
     return once(kept.find(({ attempts }) => attempts.length > 0) ?? { attempts: [], next: null });
@@ -228,21 +217,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     return once(null);
   },
   sealedUnder: async ({ all }, call) => once([...new Set((await asked(all, (database) => call(database, "sealedUnder", []))).flat())]),
-  async servingVersion({ all }, call) {
-    // Each only rises, and so does their sum: it is another one after every change.
-    for (const database of all)
-      versions.set(
-        database,
-        await call(database, "servingVersion", []).then(
-          ({ result }) => result,
-          (error: unknown) => {
-            if (database.no === 0) throw error;
-            return versions.get(database) ?? 0;
-          },
-        ),
-      );
-    return once(all.reduce((sum, database) => sum + (versions.get(database) ?? 0), 0));
-  },
 
   async createTopicSubscription(databases, call, given) {
     checkBesideTopics(databases, "endpoint", given.targetNo);
