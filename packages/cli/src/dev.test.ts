@@ -103,19 +103,24 @@ describe("millrace dev", { timeout: 120_000 }, () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  it("A9, C10: the queues of millrace.yaml are there at the start, follow its changes, and survive a fault in it", async () => {
+  it("A9, C10, A14: the queues of millrace.yaml are there at the start, wherever a server places them, follow its changes, and survive a fault in it", async () => {
     const cwd = newDirectory();
     const declare = (text: string) => writeFileSync(join(cwd, "millrace.yaml"), text);
-    declare(`services:
+    declare(`databases: { eu: "postgres://eu/millrace" }
+services:
   queues:
-    orders: { visibilityTimeout: 2m, deadLetterQueue: orders-dead, maxAttempts: 4, concurrency: 5, schedules: { nightly: { cron: "@daily" } } }
-    orders-dead: { retention: 14d }
+    orders: { database: eu, visibilityTimeout: 2m, deadLetterQueue: orders-dead, maxAttempts: 4, concurrency: 5, schedules: { nightly: { cron: "@daily" } } }
+    orders-dead: { database: eu, retention: 14d }
 `);
     const server = kept(await startDev([], { cwd }));
     const settings = async () => (await ask(server, "GET", `${queues}/orders`)).body;
     expect(await settings()).toMatchObject({ visibilityTimeoutSeconds: 120, redrivePolicy: { maxReceiveCount: 4 } });
     expect(server.stderr()).toContain("schedule orders/nightly created");
-    expect((await ask(server, "GET", "/applications/dev/queues/orders")).body).toMatchObject({ concurrency: 5, source: "config" });
+    expect((await ask(server, "GET", "/applications/dev/queues/orders")).body).toMatchObject({
+      concurrency: 5,
+      source: "config",
+      database: "default",
+    });
     declare("services:\n  queues:\n    orders: { visibilityTimeuot: 3m }\n");
     await server.noted(
       /millrace\.yaml:3:15: services\.queues\.orders\.visibilityTimeuot: no such setting; did you mean visibilityTimeout\?/,

@@ -84,7 +84,7 @@ export function declareDev(command: Command): void {
   command.action(async () => {
     const flags = command.opts<DevFlags>();
     const output = processOutput(flags.json === true);
-    const { config, file: settingsFile } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null } });
+    const { config, file: settingsFile } = configOf(command, { defaults: devDefaults, fixed: { databaseUrl: null, databases: {} } });
     const before = remembered(config.data);
     const apiKey = flags.apiKey ?? before.apiKey ?? formatKey(new Uint8Array(randomBytes(32)));
     // Also without the flag: time goes on from where it was, or leases and schedules would lie in a future that nobody moves to.

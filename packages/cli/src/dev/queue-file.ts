@@ -10,13 +10,22 @@ import { applySection, changeText } from "../section.ts";
 /** How often the file is looked at. */
 const lookEveryMs = 500;
 
+/** The section without the databases that it places queues on: a dev server has one. */
+function onOneDatabase(section: unknown): unknown {
+  const isMap = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isMap(section)) return section;
+  return Object.fromEntries(
+    Object.entries(section).map(([name, queue]) => [name, isMap(queue) ? { ...queue, database: undefined } : queue]),
+  );
+}
+
 async function apply(client: Client, path: string, note: (text: string) => void): Promise<void> {
   const file = readQueueFile(path);
   if (file.problems.length > 0) {
     for (const problem of file.problems) note(problem);
     return;
   }
-  const { changes } = await applySection(client, file, { check: false, prune: false });
+  const { changes } = await applySection(client, { ...file, section: onOneDatabase(file.section) }, { check: false, prune: false });
   for (const change of changes) if (change.action !== "unchanged") note(`${path}: ${changeText(change)}`);
 }
 
