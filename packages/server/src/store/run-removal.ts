@@ -13,8 +13,12 @@ const KEPT_MS = 30 * 86_400_000;
 /** How many runs one transaction removes. */
 const REMOVED_AT_ONCE = 200;
 
-/** Removes runs with all that belongs to them. */
+/** Removes runs with all that belongs to them: what is still being recorded of one is waited for, and what comes later finds no run. */
 async function remove(tx: Tx, nos: readonly number[]): Promise<void> {
+  tx.post(
+    "lock.runs",
+    nos.map((no) => [no]),
+  );
   const list = inList("no", nos);
   for (const [table, column] of [
     ["step", "run_no"],

@@ -75,6 +75,20 @@ export function childrenSuite(kind: Engine): void {
       expect(await w.world.count(deadlocks)).toBe(0);
     });
 
+    it("W1: nothing is left of the runs of a deleted app, whatever their executions still report meanwhile", async () => {
+      const busy: Workflow = async (_input, step) => {
+        for (let n = 0; n < 200; n++) await step.run(`step ${n}`, () => n);
+      };
+      const { row } = await w.app({ busy });
+      const ids = await Promise.all(Array.from({ length: 10 }, () => w.start(row, "busy")));
+      for (const id of ids) await w.seen(row, id, ({ steps }) => steps > 3);
+      await w.apps.delete(row);
+      while (await w.world.store.run("removeRuns"));
+      await w.engine.rest();
+      for (const table of ["step", "wait"])
+        expect(await w.world.count(`SELECT count(*) AS n FROM ${table} WHERE run_no NOT IN (SELECT no FROM run)`)).toBe(0);
+    });
+
     it("W1, W7: a run that waits for one of an app that is deleted learns of it and goes on", async () => {
       const { theirs, row, id, child } = await family({ nap });
       await w.until(theirs, child, ({ status }) => status === "waiting");
