@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { gigadriveMessage, type Reading } from "@millrace/contract/wire";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
+import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
   createEndpointLane,
   type Deliveries,
@@ -62,7 +63,8 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
       serving.key();
       const { retentionMs } = settings;
       const { batches, nextInMs } = await store.claim({ queueNo, batchSize: 1, batches: n, leaseMs: lease, fence });
-      return { loads: batches.flat(), nextInMs, lagMs: lagMs(batches[0]?.[0], retentionMs, lease) };
+      const loads = batches.flat();
+      return { loads, nextInMs, lagMs: lagMs(loads[0], retentionMs, lease), bytes: loads[0]?.body.length };
     },
 
     request(message, limitMs) {
@@ -118,7 +120,7 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs + START_MS }),
+    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs + AHEAD_MS, openMs: terms().timeoutMs + START_MS }),
     failing: async () => (await store.run("loadConsumer", queueNo))?.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: first.failing, tenure }, deliveries);
