@@ -14,6 +14,8 @@ export interface Call {
   path: string;
   query?: Readonly<Record<string, string | number | undefined>>;
   body?: unknown;
+  /** A body that is JSON text already. */
+  json?: string;
   headers?: Readonly<Record<string, string>>;
   /** Makes a call that is not idempotent by nature so. */
   idempotencyKey?: string;
@@ -100,6 +102,7 @@ export function createTransport({ url, authorizer, timeoutMs, maxRetries, runtim
     const limitMs = timeoutMs + (call.waitMs ?? 0);
     const controller = new AbortController();
     const stop = () => controller.abort(call.signal?.reason);
+    const body = call.json ?? (call.body === undefined ? undefined : JSON.stringify(call.body));
     let late = false;
     const timer = setTimeout(() => {
       late = true;
@@ -114,10 +117,10 @@ export function createTransport({ url, authorizer, timeoutMs, maxRetries, runtim
           authorization,
           accept: "application/json",
           ...call.headers,
-          ...(call.body === undefined ? {} : { "content-type": "application/json" }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
           ...(call.idempotencyKey === undefined ? {} : { "idempotency-key": call.idempotencyKey }),
         },
-        body: call.body === undefined ? undefined : JSON.stringify(call.body),
+        body,
         redirect: "manual",
         signal: controller.signal,
       });

@@ -52,21 +52,41 @@ const maxResultBytes = 262_144;
 
 /** The outcome of `work`, or a rejection once `seconds` have passed. */
 async function inTime({ runId, id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
-  const over = bench.tries.fork();
+  // Most functions never look at their signal, and one costs more than all else of a try.
+  let over: AbortController | undefined;
+  const signal = (): AbortController => {
+    over ??= bench.tries.fork();
+    return over;
+  };
+  const context = {
+    runId,
+    stepId: id,
+    attempt,
+    get signal() {
+      return signal().signal;
+    },
+  };
+  try {
+    const result = (async () => work(context))();
+    return await (timeoutSeconds === undefined ? result : before(result, timeoutSeconds, signal(), id, bench));
+  } finally {
+    if (over !== undefined) bench.tries.release(over);
+  }
+}
+
+/** What `result` comes to before so many seconds have passed; then `over` is aborted. */
+async function before(result: Promise<unknown>, seconds: number, over: AbortController, id: string, bench: Bench): Promise<unknown> {
   const settled = new AbortController();
   try {
-    const result = (async () => work({ runId, stepId: id, attempt, signal: over.signal }))();
-    if (timeoutSeconds === undefined) return await result;
-    const late = bench.runtime.wait(timeoutSeconds * 1000, settled.signal).then(() => {
+    const late = bench.runtime.wait(seconds * 1000, settled.signal).then(() => {
       if (settled.signal.aborted) return result;
-      const error = new StepTimeoutError(id, timeoutSeconds);
+      const error = new StepTimeoutError(id, seconds);
       over.abort(error);
       throw error;
     });
     return await Promise.race([result, late]);
   } finally {
     settled.abort();
-    bench.tries.release(over);
   }
 }
 

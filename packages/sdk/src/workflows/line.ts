@@ -15,13 +15,14 @@ export interface Entry<Item> {
   signal: AbortSignal;
 }
 
-/** What a call carries of one execution. */
-export interface Bundle<Item> {
+/** What a call carries of one execution: the JSON texts of its items. */
+export interface Bundle {
   token: string;
-  items: Item[];
+  texts: string[];
 }
 
 interface Waiting<Item, Said> extends Entry<Item> {
+  text: string;
   bytes: number;
   resolve(said: Said | undefined): void;
   reject(error: unknown): void;
@@ -31,13 +32,16 @@ const maxExecutions = 100;
 const maxCount = 1000;
 const utf8 = new TextEncoder();
 
+/** How many bytes a text has at most: a UTF-16 unit takes three, and only long texts are worth counting. */
+const bytesOf = (text: string): number => (text.length < 1024 ? text.length * 3 : utf8.encode(text).length);
+
 /**
  * Makes a line. `send` carries bundles of at most 100 executions, 1,000 counts and `maxBytes` of JSON, and answers one thing for each, in order;
  * `isWanted` tells it whether anybody still waits. What a refusal of the whole call is about is found out by sending each execution alone.
  */
 export function createLine<Item, Said>(
   maxBytes: number,
-  send: (bundles: readonly Bundle<Item>[], isWanted: () => boolean) => Promise<readonly Said[]>,
+  send: (bundles: readonly Bundle[], isWanted: () => boolean) => Promise<readonly Said[]>,
 ): (entry: Entry<Item>) => Promise<Said | undefined> {
   type Batch = Map<string, Waiting<Item, Said>[]>;
   let waiting: Waiting<Item, Said>[] = [];
@@ -69,7 +73,7 @@ export function createLine<Item, Said>(
 
   const carry = async (batch: Batch): Promise<void> => {
     const groups = [...batch];
-    const bundles = groups.map(([token, entries]) => ({ token, items: entries.map(({ item }) => item) }));
+    const bundles = groups.map(([token, entries]) => ({ token, texts: entries.map(({ text }) => text) }));
     const isWanted = () => groups.some(([, entries]) => entries.some(({ signal }) => !signal.aborted));
     try {
       const said = await send(bundles, isWanted);
@@ -91,7 +95,8 @@ export function createLine<Item, Said>(
 
   return (entry) =>
     new Promise((resolve, reject) => {
-      waiting.push({ ...entry, bytes: utf8.encode(JSON.stringify(entry.item)).length, resolve, reject });
+      const text = JSON.stringify(entry.item);
+      waiting.push({ ...entry, text, bytes: bytesOf(text), resolve, reject });
       if (!busy) void run();
     });
 }

@@ -9,7 +9,7 @@ import type { Runtime } from "../runtime.ts";
 import { messageOf } from "../text.ts";
 import { createTransport, retryDelayMs } from "../transport.ts";
 import { blocked, ExecutionOver } from "./host.ts";
-import { createLine } from "./line.ts";
+import { type Bundle, createLine } from "./line.ts";
 
 /** What the server says of one execution. */
 interface Said {
@@ -64,10 +64,11 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
   });
 
   /** Sends the same until there is an answer, or nobody waits for one any more. */
-  const call = async (path: string, body: object, isWanted: () => boolean): Promise<Said[]> => {
+  const call = async (path: string, fields: string, isWanted: () => boolean): Promise<Said[]> => {
+    const json = `{"protocol":"${protocolVersion}",${fields}}`;
     for (let tries = 1; ; tries += 1) {
       try {
-        const answer = await transport({ method: "POST", path, body: { protocol: protocolVersion, ...body }, repeat: "failed" });
+        const answer = await transport({ method: "POST", path, json, repeat: "failed" });
         return (answer as { executions?: Said[] } | undefined)?.executions ?? [];
       } catch (error) {
         const known = error instanceof ApiError ? error : undefined;
@@ -78,15 +79,19 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
     }
   };
 
-  const steps = createLine<StepRecord[], Said>(3 * 1024 * 1024, (entries, isWanted) =>
-    call("/steps", { executions: entries.map(({ token, items }) => ({ token, steps: items.flat() })) }, isWanted),
+  // Items travel as the texts that they were measured by.
+  const executions = (bundles: readonly Bundle[], field: string, join: (texts: readonly string[]) => string): string =>
+    `"executions":[${bundles.map(({ token, texts }) => `{"token":${JSON.stringify(token)},"${field}":${join(texts)}}`).join(",")}]`;
+  const joined = (lists: readonly string[]): string => `[${lists.map((list) => list.slice(1, -1)).join(",")}]`;
+  const steps = createLine<StepRecord[], Said>(3 * 1024 * 1024, (bundles, isWanted) =>
+    call("/steps", executions(bundles, "steps", joined), isWanted),
   );
-  const ends = createLine<ExecutionAnswer, Said>(8 * 1024 * 1024, (entries, isWanted) =>
-    call("/end", { buildId, executions: entries.map(({ token, items: [answer] }) => ({ token, answer })) }, isWanted),
+  const ends = createLine<ExecutionAnswer, Said>(8 * 1024 * 1024, (bundles, isWanted) =>
+    call("/end", `"buildId":${JSON.stringify(buildId)},${executions(bundles, "answer", ([answer]) => answer as string)}`, isWanted),
   );
   const heartbeats = (extend: boolean) =>
-    createLine<null, Said>(Number.POSITIVE_INFINITY, (entries, isWanted) =>
-      call("/heartbeat", { tokens: entries.map(({ token }) => token), extend }, isWanted),
+    createLine<null, Said>(Number.POSITIVE_INFINITY, (bundles, isWanted) =>
+      call("/heartbeat", `"extend":${extend},"tokens":${JSON.stringify(bundles.map(({ token }) => token))}`, isWanted),
     );
   const beats = heartbeats(true);
   const looks = heartbeats(false);

@@ -9,8 +9,10 @@ import { messageOf } from "../text.ts";
 import { retryDelayMs } from "../transport.ts";
 import { announcementOf } from "./announce.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
+import { createLeases } from "./leases.ts";
 import { createReporter, type Reporter } from "./reporter.ts";
 import { runTask } from "./task.ts";
+import { turn } from "./turn.ts";
 import { type AnyWorkflow, byName } from "./workflow.ts";
 
 /** Where an error came up, and with which run. */
@@ -58,6 +60,7 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
   const { transport, projectPath, runtime } = connect(options, 0);
   const path = `${projectPath()}/apps/${encodeURIComponent(app)}/poll`;
   const reporters = new Map<string, Reporter>();
+  const leases = createLeases(runtime);
   const running = new Set<Promise<void>>();
   const summary: WorkerSummary = { executions: 0 };
 
@@ -78,25 +81,10 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     return made;
   };
 
-  /** Keeps the lease until `done`; the execution is lost when the server says so. */
-  const keep = async (task: Task, reporter: Reporter, lost: AbortController, done: AbortSignal): Promise<void> => {
-    for (let { leaseMs } = task; ; ) {
-      await runtime.wait(leaseMs / 3, done);
-      if (done.aborted) return;
-      try {
-        leaseMs = (await reporter.beat(task.token, done)).leaseMs ?? leaseMs;
-      } catch (error) {
-        if (!done.aborted) lost.abort(error);
-        return;
-      }
-    }
-  };
-
   const work = async (task: Task): Promise<void> => {
     const lost = new AbortController();
-    const done = new AbortController();
     const reporter = reporterTo(task.callbackUrl);
-    void keep(task, reporter, lost, done.signal);
+    const release = leases.keep(task, reporter, lost);
     try {
       const closing = () => signal?.aborted === true;
       const answer = await runTask(task, { workflows: named, reporter, runtime, signal: lost.signal, closing });
@@ -107,7 +95,7 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     } catch (error) {
       report(error, "report", task.run.id);
     } finally {
-      done.abort();
+      release();
     }
   };
 
@@ -116,6 +104,8 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     const free = Math.min(maxPoll, concurrency - running.size);
     if (free <= 0) {
       await Promise.race(running);
+      // Executions end together as they are reported together: their places are asked for together.
+      await turn();
       continue;
     }
     const askedAt = runtime.now();
@@ -147,6 +137,7 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     }
   }
   await Promise.all(running);
+  leases.close();
   if (failure !== undefined) throw failure;
   return summary;
 }

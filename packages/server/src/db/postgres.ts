@@ -5,6 +5,7 @@
  */
 import pg from "pg";
 import type { Db, Statements, TransactionOptions, Tx, Value } from "./db.ts";
+import { JoiningSocket } from "./joining-socket.ts";
 import { createMemory, keep, renew } from "./memory.ts";
 import { replaceNamed } from "./named.ts";
 import { faultOf, isAway, isTransient } from "./postgres-faults.ts";
@@ -53,6 +54,12 @@ const types = {
     oid === 20 || oid === 1700 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
+/** Draws message numbers. */
+async function draw(client: pg.PoolClient, count: number): Promise<number[]> {
+  const text = "SELECT nextval('message_seq') AS n FROM generate_series(1, $1::int)";
+  return (await client.query<{ n: number }>({ name: "sequence", text, values: [count] })).rows.map((row) => row.n);
+}
+
 interface Begun {
   now: number;
   slot: number;
@@ -70,6 +77,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
   const config = {
     connectionString: options.url,
     pipeline: true,
+    stream: () => new JoiningSocket(),
     options: SESSION,
     types,
     connectionTimeoutMillis: CONNECT_MS,
@@ -116,15 +124,20 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
   const attempt = async <T>(client: pg.PoolClient, run: (tx: Tx) => Promise<T>, given: TransactionOptions): Promise<T> => {
     const { relaxed = false, numbers = 0 } = given;
     const answer = given.patient ? { query_timeout: ANSWER_MS.patient } : {};
-    const results = (await client.query(
-      `BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"};
-       SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
-         (SELECT n FROM ${await hasMemory(client)}) AS version
-       ${numbers > 0 ? `; SELECT nextval('message_seq') AS n FROM generate_series(1, ${Math.floor(numbers)})` : ""}`,
-    )) as unknown as pg.QueryResult<Begun>[];
-    const early = ((results[3] as pg.QueryResult<{ n: number }> | undefined)?.rows ?? []).map((row) => row.n);
+    const memoryFrom = await hasMemory(client);
+    // One round trip; what is read there is prepared, for its plan costs more than the reading.
+    const [, begun, drawn] = await Promise.all([
+      client.query(`BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"}`),
+      client.query<Begun>({
+        name: `begun ${memoryFrom}`,
+        text: `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
+          (SELECT n FROM ${memoryFrom}) AS version`,
+      }),
+      numbers > 0 ? draw(client, numbers) : [],
+    ]);
+    const early = [...drawn];
     const posted: Promise<unknown>[] = [];
-    const { now: databaseNow, slot, version } = (results[2] as pg.QueryResult<Begun>).rows[0] as Begun;
+    const { now: databaseNow, slot, version } = begun.rows[0] as Begun;
     const now = options.instant?.() ?? databaseNow + options.offset();
     renew(memory, version);
     const due = new Map<number, number>();
@@ -156,8 +169,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
       },
       async sequence(count, isEarly = false) {
         if (isEarly && early.length >= count) return early.splice(0, count);
-        const text = "SELECT nextval('message_seq') AS n FROM generate_series(1, $1::int)";
-        return (await client.query<{ n: number }>({ name: "sequence", text, values: [count] })).rows.map((row) => row.n);
+        return draw(client, count);
       },
       ready: (queueNo, at) => noteReady(due, queueNo, at),
       recall: <R>(no: number) => (forgets || version !== memory.version ? undefined : (memory.values.get(no) as R | undefined)),

@@ -2,7 +2,16 @@
  * Secrets at rest (P5): sealed with AES-256-GCM under the server's key and bound to their owner's id, so that a sealed text copied to
  * another row does not open. Several keys may be known, newest first: the first one seals, every one opens.
  */
-import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  timingSafeEqual,
+} from "node:crypto";
 import { chmodSync, closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
@@ -55,10 +64,16 @@ export function createVault(keys: readonly string[]): Vault {
         .join(", ")}): add the former key to MILLRACE_ENCRYPTION_KEY after the new one`,
     );
   };
-  const mac = (key: VaultKey, purpose: string, text: string): Uint8Array => {
-    const purposeKey = createHmac("sha256", key.bytes).update(`sign:${purpose}`).digest();
-    return octets(createHmac("sha256", octets(purposeKey)).update(text).digest());
+  /** Of the few purposes there are; made once, for signatures are many. */
+  const purposeKeys = new Map<string, KeyObject>();
+  const purposeKey = (key: VaultKey, purpose: string): KeyObject => {
+    const name = `${key.label} ${purpose}`;
+    const made = purposeKeys.get(name) ?? createSecretKey(createHmac("sha256", key.bytes).update(`sign:${purpose}`).digest());
+    purposeKeys.set(name, made);
+    return made;
   };
+  const mac = (key: VaultKey, purpose: string, text: string): Uint8Array =>
+    octets(createHmac("sha256", purposeKey(key, purpose)).update(text).digest());
 
   return {
     seal(text, owner) {

@@ -41,25 +41,28 @@ export interface Begun {
 /** A run as executions lock it: by what it is executed, if it is, and how many of its steps' ends the code has learned of. */
 export interface HeldRun {
   run: RunRow;
+  projectNo: number;
   seq: number | null;
   receipt: number | null;
   endedSteps: number;
 }
 
-/** Locks runs until the transaction ends; those that are not there are missing. */
-export async function holdRuns(tx: Tx, nos: readonly number[]): Promise<HeldRun[]> {
+/** Locks runs until the transaction ends, `withParents` those that wait for them too; runs that are not there are missing. */
+export async function holdRuns(tx: Tx, nos: readonly number[], withParents = false): Promise<HeldRun[]> {
   if (nos.length === 0) return [];
   tx.post(
-    "lock.runs",
+    withParents ? "lock.families" : "lock.runs",
     nos.map((no) => [no]),
   );
   const list = inList("no", nos);
   const rows = await tx.query(
-    `SELECT ${RUN}, execution_seq, execution_receipt, ended_steps FROM run WHERE no IN (${list.text})`,
+    `SELECT ${RUN}, execution_seq, execution_receipt, ended_steps, (SELECT a.project_no FROM app AS a WHERE a.no = run.app_no) AS project_no
+     FROM run WHERE no IN (${list.text})`,
     list.params,
   );
   return rows.map((row) => ({
     run: runOf(row),
+    projectNo: Number(row.project_no),
     seq: numberOrNull(row.execution_seq),
     receipt: numberOrNull(row.execution_receipt),
     endedSteps: Number(row.ended_steps),

@@ -50,7 +50,7 @@ export async function findSteps(tx: Tx, wanted: ReadonlyMap<number, ReadonlySet<
   return found;
 }
 
-/** Records steps; answers those of the sleeps, waits and children among them, as they stand. Nothing is stored with an error. */
+/** Records steps, at least one; answers those of the sleeps, waits and children among them, as they stand. Nothing is stored with an error. */
 export async function recordSteps(
   tx: Tx,
   recording: Recording,
@@ -59,7 +59,6 @@ export async function recordSteps(
   timers: Timer[],
 ): Promise<Recorded> {
   const { run, protocol, known } = recording;
-  if (records.length === 0) return { steps: [], run, endedSteps: recording.endedSteps };
   const standing = new Map(known);
   const changes: StepChange[] = [];
   for (const record of records) {

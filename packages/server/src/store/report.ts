@@ -56,7 +56,6 @@ const limit = (message: string): RunError => ({ code: "limit_exceeded", name: "l
 /** What the reports of one transaction share. */
 interface Reporting {
   held: Map<number, HeldRun>;
-  projects: Map<number, number>;
   keys: Map<number, Map<string, WaitKey>>;
   /** The steps that are there already of those reported, by run; used up by a run's first report. */
   known: Map<number, Map<string, StepRow>>;
@@ -64,48 +63,51 @@ interface Reporting {
   timers: Timer[];
 }
 
-/** Locks what the reports of one transaction need, wait keys first; of runs that end, those that wait for them too. */
-async function open(tx: Tx, reports: readonly { handout: Handout; steps: readonly StepRecord[] }[], ending: boolean): Promise<Reporting> {
-  const nos = [...new Set(reports.map(({ handout }) => handout.runNo))].sort((a, b) => a - b);
-  const list = inList("no", nos);
-  const projects = new Map<number, number>();
-  const apps = new Map<number, number>();
-  const locks = new Set(nos);
-  for (const row of await tx.query(
-    `SELECT r.no AS no, r.app_no AS app_no, r.parent_no AS parent_no, a.project_no AS project_no
-     FROM run r JOIN app a ON a.no = r.app_no WHERE r.no IN (${list.text})`,
-    list.params,
-  )) {
-    if (ending && row.parent_no !== null) locks.add(Number(row.parent_no));
-    projects.set(Number(row.no), Number(row.project_no));
-    apps.set(Number(row.no), Number(row.app_no));
-  }
+type Reported = readonly { handout: Handout; steps: readonly StepRecord[] }[];
+
+/** The keys of the waits among reported steps, by run and step; those of queues that are not there are missing. */
+async function waitKeysOf(tx: Tx, reports: Reported): Promise<Map<number, Map<string, WaitKey>>> {
   const keys = new Map<number, Map<string, WaitKey>>();
-  for (const { handout, steps } of reports)
+  const waiting = reports.filter(({ steps }) => steps.some(({ type }) => type === "wait"));
+  if (waiting.length === 0) return keys;
+  const list = inList(
+    "no",
+    waiting.map(({ handout }) => handout.runNo),
+  );
+  const rows = await tx.query(
+    `SELECT r.no AS no, r.app_no AS app_no, a.project_no AS project_no FROM run r JOIN app a ON a.no = r.app_no WHERE r.no IN (${list.text})`,
+    list.params,
+  );
+  const apps = new Map(rows.map((row) => [Number(row.no), row]));
+  for (const { handout, steps } of waiting)
     for (const step of steps) {
-      const appNo = apps.get(handout.runNo);
-      if (step.type !== "wait" || appNo === undefined) continue;
+      const app = apps.get(handout.runNo);
+      if (step.type !== "wait" || app === undefined) continue;
       const [queue] = await tx.query(
         `SELECT no FROM queue WHERE id = :id AND project_no = :project
          UNION SELECT no FROM placed_queue WHERE id = :id AND project_no = :project`,
-        { id: step.queueId, project: projects.get(handout.runNo) as number },
+        { id: step.queueId, project: app.project_no as number },
       );
       if (queue === undefined) continue;
       const known = keys.get(handout.runNo) ?? new Map<string, WaitKey>();
-      keys.set(handout.runNo, known.set(step.id, { appNo, queueNo: Number(queue.no), key: step.key }));
+      keys.set(handout.runNo, known.set(step.id, { appNo: Number(app.app_no), queueNo: Number(queue.no), key: step.key }));
     }
+  return keys;
+}
+
+/** Locks what the reports of one transaction need, wait keys first; of runs that end, those that wait for them too. */
+async function open(tx: Tx, reports: Reported, ending: boolean): Promise<Reporting> {
+  const keys = await waitKeysOf(tx, reports);
   await lockWaitKeys(
     tx,
     [...keys.values()].flatMap((some) => [...some.values()]),
   );
-  const locked = await holdRuns(
-    tx,
-    [...locks].sort((a, b) => a - b),
-  );
-  const held = new Map(locked.map((one) => [one.run.no, one]));
+  const nos = [...new Set(reports.map(({ handout }) => handout.runNo))].sort((a, b) => a - b);
   const wanted = new Map<number, Set<string>>();
   for (const { handout, steps } of reports) for (const { id } of steps) idsIn(wanted, handout.runNo).add(id);
-  return { held, projects, keys, known: await findSteps(tx, wanted), effects: noEffects(), timers: [] };
+  const [runs, known] = await Promise.all([holdRuns(tx, nos, ending), findSteps(tx, wanted)]);
+  const held = new Map(runs.map((one) => [one.run.no, one]));
+  return { held, keys, known, effects: noEffects(), timers: [] };
 }
 
 /** The ids that are wanted of a run. */
@@ -123,6 +125,7 @@ function current({ held }: Reporting, { runNo, seq, receipt }: Handout): RunRow 
 
 async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, protocol, steps }: StepsReport): Promise<Recorded> {
   const one = reporting.held.get(run.no) as HeldRun;
+  if (steps.length === 0) return { steps: [], run, endedSteps: one.endedSteps };
   const ids = new Set(steps.map(({ id }) => id));
   let known = reporting.known.get(run.no);
   if (known === undefined) {
@@ -138,7 +141,7 @@ async function record(tx: Tx, reporting: Reporting, run: RunRow, { handout, prot
     known,
     queueNo: handout.queueNo,
     heldSeq: handout.seq,
-    projectNo: reporting.projects.get(run.no) as number,
+    projectNo: one.projectNo,
     keys: reporting.keys.get(run.no) ?? new Map(),
   };
   const recorded = await recordSteps(tx, recording, steps, reporting.effects, reporting.timers);

@@ -8,6 +8,12 @@ export const workflowStatements = {
     params: { no: "bigint" },
     text: "SELECT r.no FROM run AS r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR NO KEY UPDATE",
   },
+  "lock.families": {
+    kind: "text",
+    params: { no: "bigint" },
+    text: `SELECT r.no FROM run AS r WHERE r.no = ANY(ARRAY(SELECT unnest($1::bigint[]) UNION
+      SELECT c.parent_no FROM run AS c WHERE c.no = ANY($1::bigint[]) AND c.parent_no IS NOT NULL)) ORDER BY r.no FOR NO KEY UPDATE`,
+  },
   "lock.workflows": {
     kind: "text",
     params: { app: "int", name: "text" },

@@ -20,7 +20,7 @@ import type { Store } from "../store/store.ts";
 import type { ClaimedMessage } from "../store/types.ts";
 import { coalesce } from "./coalesce.ts";
 import { journalPage, journalStep, taskOf } from "./task.ts";
-import { type ExecutionToken, readToken, writeToken } from "./token.ts";
+import { createTokens, type ExecutionToken } from "./token.ts";
 
 /** How long a pull executor has until its next heartbeat. */
 export const PULL_LEASE_MS = 30_000;
@@ -66,7 +66,8 @@ const unauthorized = (): RefusedEntry => ({ ok: false, error: { code: "unauthori
 
 /** Makes the executions of a server. `callbackUrl` is where executors report: known once the server listens. */
 export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign" | "verify">; callbackUrl: () => string }): Executions {
-  const { store, vault } = deps;
+  const { store } = deps;
+  const tokens = createTokens(deps.vault);
   const width = store.engine === "postgres" ? 4 : 1;
   const begin = coalesce<WakeUp, Begun | "full" | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
     most: 50,
@@ -85,7 +86,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
   ): Promise<(Entry | RefusedEntry)[]> =>
     Promise.all(
       items.map(async (item) => {
-        const token = readToken(vault, item.token);
+        const token = tokens.read(item.token);
         if (token === null) return unauthorized();
         try {
           return await ask(token, item);
@@ -104,7 +105,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
   });
   const handOut = (begun: Begun, { queueNo, seq, receipt }: WakeUp, { appId, leaseMs }: Handing, pull: boolean): Task => {
     const handout = { runNo: begun.run.no, queueNo, seq, receipt };
-    const token = writeToken(vault, { handout, told: begun.run.cancelAt !== null, pull });
+    const token = tokens.write({ handout, told: begun.run.cancelAt !== null, pull });
     return taskOf(begun, { executionId: uuidv7(), token, callbackUrl: deps.callbackUrl(), leaseMs, appId });
   };
 
@@ -141,10 +142,10 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
       });
     },
 
-    async heartbeat(tokens, extend) {
-      const read = tokens.map((token) => readToken(vault, token));
+    async heartbeat(given, extend) {
+      const read = given.map(tokens.read);
       const known = read.filter((token) => token !== null);
-      if (known.length === 0) return tokens.map(unauthorized);
+      if (known.length === 0) return given.map(unauthorized);
       const pulled = known.filter(({ pull }) => pull && extend);
       const extended = await store.settle(
         pulled.map(({ handout: { queueNo, seq, receipt } }) => ({ queueNo, seq, receipt, outcome: "extend", delayMs: PULL_LEASE_MS })),
@@ -165,7 +166,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
     },
 
     async journal(token, after) {
-      const read = readToken(vault, token);
+      const read = tokens.read(token);
       if (read === null) throw new Fault("unauthorized", "the token is not one of this server's");
       return journalPage(await store.run("readExecution", read.handout, Number(after), protocolLimits.inlineBytes));
     },

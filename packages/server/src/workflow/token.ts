@@ -28,3 +28,37 @@ export function readToken(vault: Pick<Vault, "verify">, token: string): Executio
   const [runNo = 0, queueNo = 0, seq = 0, receipt = 0, told = 0, pull = 0] = text.split("-").map((part) => Number.parseInt(part, 36));
   return { handout: { runNo, queueNo, seq, receipt }, told: told === 1, pull: pull === 1 };
 }
+
+/** Tokens that are written and read at each end of every step. */
+export interface Tokens {
+  write(token: ExecutionToken): string;
+  /** `null` when it is not one of this server's. */
+  read(text: string): ExecutionToken | null;
+}
+
+/** So many tokens are known without a look at their signature: those of the executions under way, as a rule. */
+const KNOWN_TOKENS = 10_000;
+
+/** Tokens of a server, the latest of which it remembers. */
+export function createTokens(vault: Pick<Vault, "sign" | "verify">): Tokens {
+  const known = new Map<string, ExecutionToken>();
+  const keep = (text: string, token: ExecutionToken): void => {
+    const oldest = known.size < KNOWN_TOKENS ? undefined : known.keys().next().value;
+    if (oldest !== undefined) known.delete(oldest);
+    known.set(text, token);
+  };
+  return {
+    write(token) {
+      const text = writeToken(vault, token);
+      keep(text, token);
+      return text;
+    },
+    read(text) {
+      const remembered = known.get(text);
+      if (remembered !== undefined) return remembered;
+      const token = readToken(vault, text);
+      if (token !== null) keep(text, token);
+      return token;
+    },
+  };
+}
