@@ -1,21 +1,22 @@
-/** A socket that sends together what is written in one turn of the event loop: pipelined statements are one system call, not one each. */
+/**
+ * A socket that sends together what the driver writes in one turn of the event loop: the statements of a pipeline are one system call, not
+ * one each. The driver corks the socket around every prepared statement; here it stays corked until the turn is over.
+ */
 import { Socket } from "node:net";
 
-type Write = Parameters<Socket["write"]>;
-
-/** A TCP socket; whatever else corks it does so within its own turn. */
+/** A TCP socket for a pipelining driver. */
 export class JoiningSocket extends Socket {
   #joining = false;
 
-  override write(...given: unknown[]): boolean {
-    if (!this.#joining) {
-      this.#joining = true;
-      this.cork();
-      process.nextTick(() => {
-        this.#joining = false;
-        this.uncork();
-      });
+  override uncork(): void {
+    if (this.#joining) {
+      super.uncork();
+      return;
     }
-    return super.write(...(given as Write));
+    this.#joining = true;
+    process.nextTick(() => {
+      this.#joining = false;
+      super.uncork();
+    });
   }
 }

@@ -36,6 +36,8 @@ const WORDS: Record<string, string> = {
   small: `WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_cost_delay = 0)`,
   sequence: "CREATE SEQUENCE message_seq;",
+  roomy_runs: `ALTER TABLE run SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0);`,
   bytewise_names: 'ALTER TABLE queue ALTER COLUMN name TYPE text COLLATE "C";',
 };
 /** A node that is stopped within a transaction must not hold its locks: the database ends that session. */
@@ -126,8 +128,10 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     const answer = given.patient ? { query_timeout: ANSWER_MS.patient } : {};
     const memoryFrom = await hasMemory(client);
     // One round trip; what is read there is prepared, for its plan costs more than the reading.
-    const [, begun, drawn] = await Promise.all([
-      client.query(`BEGIN; SET LOCAL synchronous_commit = ${relaxed ? "off" : "on"}`),
+    const synchronous = relaxed ? "off" : "on";
+    const [, , begun, drawn] = await Promise.all([
+      client.query({ name: "begin", text: "BEGIN" }),
+      client.query({ name: `commits ${synchronous}`, text: `SET LOCAL synchronous_commit = ${synchronous}` }),
       client.query<Begun>({
         name: `begun ${memoryFrom}`,
         text: `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
@@ -183,7 +187,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     };
     const result = await run(tx);
     // A commit of a transaction in which something failed is a rollback: the failure is what counts.
-    await Promise.all([...posted, client.query("COMMIT")]);
+    await Promise.all([...posted, client.query({ name: "commit", text: "COMMIT" })]);
     board.tell(due, now);
     listening.notify(due, now);
     return result;

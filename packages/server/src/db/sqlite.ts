@@ -18,6 +18,7 @@ const WORDS: Record<string, string> = {
   small: "WITHOUT ROWID",
   sequence: "CREATE TABLE message_seq (n integer NOT NULL); INSERT INTO message_seq VALUES (0);",
   bytewise_names: "",
+  roomy_runs: "",
 };
 
 /**

@@ -13,6 +13,7 @@ import { audit } from "./migrations/007-audit.ts";
 import { quotas } from "./migrations/008-quotas.ts";
 import { messageQueue } from "./migrations/009-message-queue.ts";
 import { databases } from "./migrations/010-databases.ts";
+import { roomyRuns } from "./migrations/011-roomy-runs.ts";
 
 export interface Migration {
   version: number;
@@ -32,6 +33,7 @@ export const migrations: readonly Migration[] = [
   quotas,
   messageQueue,
   databases,
+  roomyRuns,
 ];
 
 /** One number that all nodes lock while they migrate. */
