@@ -26,6 +26,7 @@ export function queueChores(store: Store): Chore[] {
     { name: "removals", everyMs: 30_000, run: async (own = store) => ((await own.run("removeDeleted")) ? 0 : null) },
     { name: "redrives", everyMs: 5_000, run: (own = store) => own.run("stepRedrive") },
     { name: "attempts", everyMs: 60_000, run: (own = store) => own.run("expireAttempts") },
+    { name: "lane changes", everyMs: 600_000, run: async (own = store) => ((await own.run("forgetLaneChanges")) ? 0 : null) },
     { name: "old redrives", everyMs: 3_600_000, run: (own = store) => own.run("forgetRedrives") },
   ];
 }

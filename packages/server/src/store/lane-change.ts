@@ -6,12 +6,13 @@ import type { Tx } from "../db/db.ts";
 
 /** Changes this much older than the newest that was seen are read again, in milliseconds. */
 const OVERLAP_MS = 10_000;
-/** Old changes are dropped: to a node that was away for so long every queue has changed. */
+/** Older changes may be forgotten: to a node that was away for so long every queue has changed. */
 const KEPT_MS = 3_600_000;
+/** How many are forgotten by one transaction. */
+const FORGOTTEN = 200;
 
 /** To be called in the transaction that makes, changes or ends a lane, or what its queue sets for it. */
 export async function laneChanged(tx: Tx, queueNo: number): Promise<void> {
-  await tx.query("DELETE FROM lane_change WHERE changed_at < :at", { at: tx.now - KEPT_MS });
   await tx.query(
     `INSERT INTO lane_change (queue_no, changed_at) VALUES (:queue, :now) ON CONFLICT (queue_no) DO UPDATE
        SET changed_at = CASE WHEN lane_change.changed_at >= excluded.changed_at THEN lane_change.changed_at + 1 ELSE excluded.changed_at END`,
@@ -42,5 +43,17 @@ export const laneChangeVerbs = {
       { since: since - OVERLAP_MS },
     );
     return { at: tx.now, changes: rows.map((row) => ({ queueNo: row.queue_no, at: row.changed_at })) };
+  },
+
+  /** Forgets old changes, one at a time, lowest queue first; answers whether there may be more. */
+  async forgetLaneChanges(tx: Tx): Promise<boolean> {
+    const before = tx.now - KEPT_MS;
+    const old = await tx.query<{ queue_no: number }>(
+      "SELECT queue_no FROM lane_change WHERE changed_at < :before ORDER BY queue_no LIMIT :rows",
+      { before, rows: FORGOTTEN },
+    );
+    for (const { queue_no: no } of old)
+      await tx.query("DELETE FROM lane_change WHERE queue_no = :no AND changed_at < :before", { no, before });
+    return old.length === FORGOTTEN;
   },
 };

@@ -1,5 +1,5 @@
 /** One fault loop: load, a strike after a random number of answers, recovery, and again; then the history is checked. */
-import { checkHistory, type Violation } from "../history.ts";
+import { checkHistory, type HistoryEvent, type Violation } from "../history.ts";
 import { chance } from "./chance.ts";
 import { type Load, load, maxConcurrency } from "./load.ts";
 
@@ -43,12 +43,29 @@ export async function struck(options: Strikes): Promise<Struck> {
     await running.stop().catch(() => {});
     throw new Error(`seed ${options.seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
-  return {
+  const outcome: Struck = {
     violations: checkHistory(running.history, { limits: { pushed: maxConcurrency } }),
     oddities: running.oddities,
     answered: running.history.filter(({ kind }) => kind === "sendAnswered").length,
     refused: running.refused,
   };
+  console.info(told(options.rounds, running.history, outcome));
+  return outcome;
+}
+
+/** What was held against the promises, in figures: a run without violations says little without them. */
+function told(strikes: number, history: readonly HistoryEvent[], { violations, oddities, answered, refused }: Struck): string {
+  const many = (of: (event: HistoryEvent) => boolean): number => history.filter(of).length;
+  const accepted = many((event) => event.kind === "ackAnswered" && event.accepted);
+  const errors = [...refused].map(([status, n]) => `${n} times ${status}`).join(", ");
+  return [
+    `${strikes} strikes: ${answered} sends answered`,
+    `${many(({ kind }) => kind === "handedOut")} messages handed out`,
+    `${accepted} acknowledgements accepted`,
+    `${many(({ kind }) => kind === "endpointAccepted")} pushed`,
+    `refused ${errors || "nothing"}`,
+    `${violations.length} violations, ${oddities.length} oddities`,
+  ].join("; ");
 }
 
 /** How often to strike: the variable `MILLRACE_TEST_STRIKES` times the usual number; long runs set it high. */
