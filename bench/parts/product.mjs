@@ -81,7 +81,7 @@ export async function startProduct({ postgres = null, profileDir = null }) {
       for (let tries = 0; ; tries += 1) {
         const connection = idle.pop() ?? new Connection(product.port);
         const text = body === null ? null : JSON.stringify(body);
-        const whole = path.startsWith("/v1/") ? path : `${product.base}${path}`;
+        const whole = /^\/(v1|applications)\//.test(path) ? path : `${product.base}${path}`;
         const bytes = requestBytes(method, whole, `127.0.0.1:${product.port}`, product.headers, text);
         const answer = await connection.ask(bytes);
         if (answer.status !== 0) idle.push(connection);
