@@ -141,6 +141,8 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     ]);
     const early = [...drawn];
     const posted: Promise<unknown>[] = [];
+    /** Why a posted statement failed: whatever came after it was refused for that alone. */
+    let failure: { error: unknown } | undefined;
     const { now: databaseNow, slot, version } = begun.rows[0] as Begun;
     const now = options.instant?.() ?? databaseNow + options.offset();
     renew(memory, version);
@@ -168,7 +170,9 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
       },
       post: (name, rows) => {
         const done = tx.each(name, rows);
-        done.catch(() => {});
+        done.catch((error: unknown) => {
+          failure ??= { error };
+        });
         posted.push(done);
       },
       async sequence(count, isEarly = false) {
@@ -185,9 +189,14 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
         await client.query("UPDATE memory_version SET n = n + 1");
       },
     };
-    const result = await run(tx);
-    // A commit of a transaction in which something failed is a rollback: the failure is what counts.
-    await Promise.all([...posted, client.query({ name: "commit", text: "COMMIT" })]);
+    let result: T;
+    try {
+      result = await run(tx);
+      // A commit of a transaction in which something failed is a rollback: the failure is what counts.
+      await Promise.all([...posted, client.query({ name: "commit", text: "COMMIT" })]);
+    } catch (error) {
+      throw failure === undefined ? error : failure.error;
+    }
     board.tell(due, now);
     listening.notify(due, now);
     return result;

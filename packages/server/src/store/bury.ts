@@ -106,6 +106,6 @@ export async function bury(
     joined.push({ queue_no: target.no, group_key: groupKeyIn(target, x.group_key) });
   }
   // A claim of the target may hold these heads: what it leases must be seen before they are put in line again.
-  await lockHeads(tx, groupsOf(joined));
+  lockHeads(tx, groupsOf(joined));
   return joined;
 }

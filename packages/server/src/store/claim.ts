@@ -90,7 +90,7 @@ export async function claim(
     [...read].map(([no, { later }]) => [no, later]),
   );
   // All at once and so in one order: a second round of locks could wait in a circle with settles and sends.
-  await lockQueues(tx, [...nos.filter((no) => shared(queues.get(no))), ...arrivals.map((row) => row.queue_no)]);
+  lockQueues(tx, [...nos.filter((no) => shared(queues.get(no))), ...arrivals.map((row) => row.queue_no)]);
   await letIn(tx, arrivals, queues);
   await pickHeads(tx, portions, read);
   if (tx.littered) noteFronts(tx, portions, arrivals, queues);

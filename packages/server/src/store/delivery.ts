@@ -72,7 +72,7 @@ async function settleDeliveries(tx: Tx, rows: readonly DeliverySettle[]): Promis
     }),
   );
   const sends = rows.flatMap(({ content, deadLetter }) => [content, deadLetter].filter((each) => each !== null).map(sendOf));
-  await lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
+  lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
   const tally: Tally = new Map();
 
   const results = rows.map((): DeliverySettled => ({ result: "settled", deadLetter: null }));

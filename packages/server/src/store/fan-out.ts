@@ -126,7 +126,7 @@ async function changedMembers(
 /** Makes the deliveries of stretches, one result each. Stretches of one FIFO topic come in the order of their notifications. */
 async function fanOut(tx: Tx, stretches: readonly Stretch[]): Promise<StretchResult[]> {
   const results = stretches.map((): StretchResult => ({ result: "lost", delivered: 0 }));
-  await lockQueues(
+  lockQueues(
     tx,
     stretches.filter(({ fifo }) => fifo).map(({ topicNo }) => topicNo),
   );
@@ -201,7 +201,7 @@ async function deliver(tx: Tx, stretches: readonly Stretch[]): Promise<Map<numbe
     return { stretch, match, no, direct, waiting };
   });
   const sends = legs.flatMap(({ direct, waiting }) => (direct === null ? [waiting] : [direct, waiting]));
-  await lockQueues(tx, queuesToLock(sends, queues));
+  lockQueues(tx, queuesToLock(sends, queues));
   const tally: Tally = new Map();
   // An internal queue ends with its subscription: what it would have got is cancelled (T14).
   const alive = legs.filter(({ match }) => queues.has(match.queueNo));

@@ -19,9 +19,9 @@ const ARRIVALS = 500;
 /** Q19: in a shared queue a group has no order. */
 export const shared = (queue: HotQueue | undefined): boolean => queue !== undefined && queue.limit !== 1;
 
-/** Takes the locks of queues, lowest first; nothing on SQLite. */
-export async function lockQueues(tx: Tx, nos: Iterable<number>): Promise<void> {
-  await tx.each(
+/** Takes the locks of queues, lowest first, before whatever is asked next; nothing on SQLite. */
+export function lockQueues(tx: Tx, nos: Iterable<number>): void {
+  tx.post(
     "lock.queues",
     [...new Set(nos)].map((no) => [no]),
   );
@@ -35,8 +35,8 @@ export function groupsOf(messages: Iterable<Grouped>): [number, string][] {
 }
 
 /** Locks the heads of groups, so that a claim under way is over and its leases are seen. The queues' locks are held already. */
-export async function lockHeads(tx: Tx, groups: readonly [number, string][]): Promise<void> {
-  await tx.each("lock.heads", groups);
+export function lockHeads(tx: Tx, groups: readonly [number, string][]): void {
+  tx.post("lock.heads", groups);
 }
 
 /** Puts the heads of groups into the line where nothing keeps them out: at the end of it, or when what keeps an ordered group ends. */
@@ -78,7 +78,7 @@ export function arrivalsIn(tx: Tx, from: readonly (readonly [number, number])[])
 export async function letIn(tx: Tx, due: readonly Arrival[], queues: ReadonlyMap<number, HotQueue>): Promise<void> {
   if (due.length === 0) return;
   const groups = groupsOf(due);
-  await lockHeads(tx, groups);
+  lockHeads(tx, groups);
   const heads = new Map<string, { seq: number; line_at: number | null }>();
   for (const head of await tx.each<Grouped & { seq: number; line_at: number | null }>("group.head", groups))
     heads.set(`${head.queue_no} ${head.group_key}`, head);

@@ -51,7 +51,7 @@ async function runBatch(tx: Tx, batch: HotBatch, random: () => number, ofClients
   // Who fails first is told; this one is asked for below.
   fenced.catch(() => {});
   const quotas = ofClients ? await holdQuotas(tx, quotasOfSend(sends, queues)) : undefined;
-  await lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
+  lockQueues(tx, [...locksOfSettle(settles, queues), ...locksOfSend(sends, queues)]);
   const answer: HotAnswer = { settles: [], claims: [], sends: [], late: [] };
   if (settles.length > 0) answer.settles = await settle(tx, settles, queues, tally);
   if (claims.length > 0) {

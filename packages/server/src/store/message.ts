@@ -263,7 +263,7 @@ async function sendRows(tx: Tx, rows: readonly SendRow[], ofClient: boolean): Pr
   );
   const stored = rows.map(storedSend);
   const quotas = ofClient ? await holdQuotas(tx, quotasOfSend(stored, queues)) : undefined;
-  await lockQueues(tx, queuesToLock(stored, queues));
+  lockQueues(tx, queuesToLock(stored, queues));
   const tally: Tally = new Map();
   const results = await send(tx, stored, queues, tally, quotas);
   writeTally(tx, tally);

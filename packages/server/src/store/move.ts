@@ -35,8 +35,8 @@ export async function moveDeadLetters(tx: Tx, queueNo: number, seqs: readonly nu
     letter.dead_at !== null ? queues.get(queueNo) : letter.source_no === null ? undefined : queues.get(letter.source_no);
   const going = letters.filter((letter) => targetOf(letter) !== undefined);
   const failed = letters.length - going.length;
-  await lockQueues(tx, [queueNo, ...going.map((letter) => (targetOf(letter) as HotQueue).no)]);
-  await lockHeads(tx, groupsOf(going));
+  lockQueues(tx, [queueNo, ...going.map((letter) => (targetOf(letter) as HotQueue).no)]);
+  lockHeads(tx, groupsOf(going));
 
   const fresh = going.length === 0 ? [] : await tx.sequence(going.length);
   const rows = going.map((letter, i) => {
@@ -58,7 +58,7 @@ export async function moveDeadLetters(tx: Tx, queueNo: number, seqs: readonly nu
     tx.ready(to.no, tx.now);
   }
   // Those of the targets too: a claim there may have leased what stands before the moved.
-  await lockHeads(tx, groupsOf(touched));
+  lockHeads(tx, groupsOf(touched));
   await promote(tx, groupsOf(touched), queues);
   writeTally(tx, tally);
   return {

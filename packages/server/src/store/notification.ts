@@ -105,7 +105,7 @@ async function publishNotifications(tx: Tx, rows: readonly Publication[]): Promi
     tx,
     [...topics.values()].map((topic) => topic.quota_of),
   );
-  await lockQueues(
+  lockQueues(
     tx,
     [...topics.values()].filter(({ fifo }) => fifo === 1).map(({ no }) => no),
   );

@@ -11,7 +11,7 @@ const CHUNK = 1000;
 
 /** To be called in the transaction that changes the setting, after the change. `limit` is the new one: 1, 2 to 1,000 or `null`. */
 export async function regroup(tx: Tx, queueNo: number, limit: number | null): Promise<void> {
-  await lockQueues(tx, [queueNo]);
+  lockQueues(tx, [queueNo]);
   const params = { queueNo, now: tx.now, common: Number(limit === null), shared: Number(limit !== 1) };
   await tx.query(
     `UPDATE message SET group_key = CASE WHEN :common = 1 THEN coalesce(group_key, '') ELSE nullif(group_key, '') END

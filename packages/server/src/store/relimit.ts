@@ -13,7 +13,7 @@ const IN_FLIGHT = ["group_key IS NULL AND line_at > :now", "held_key IS NOT NULL
 
 /** To be called in the transaction that changes the setting. `limit` is Q19's, `maxAttempts` the new one. */
 export async function relimit(tx: Tx, queueNo: number, limit: number | null, maxAttempts: number | null): Promise<void> {
-  await lockQueues(tx, [queueNo]);
+  lockQueues(tx, [queueNo]);
   const most = maxAttempts ?? UNLIMITED;
   const freed = await tx.query<{ group_key: string | null; due_at: number }>(
     `UPDATE message SET final_at = NULL, line_at = CASE WHEN group_key IS NULL THEN due_at ELSE line_at END,
@@ -25,7 +25,7 @@ export async function relimit(tx: Tx, queueNo: number, limit: number | null, max
   // Of a shared group nobody who is leased stands in line; in an ordered one the head does, until all leases of the group end.
   if (limit === 1) {
     const groups = groupsOf(freed.map((row) => ({ ...row, queue_no: queueNo })));
-    await lockHeads(tx, groups);
+    lockHeads(tx, groups);
     await promote(tx, groups, new Map([[queueNo, { no: queueNo, limit } as HotQueue]]));
   }
   if (maxAttempts === null) return;

@@ -100,24 +100,24 @@ export async function send(
   if (open.length === 0) return results;
 
   const keyOf = (i: number) => groupKeyIn(queues.get((rows[i] as StoredSend).queueNo) as HotQueue, (rows[i] as StoredSend).groupKey);
-  const seqs = await tx.sequence(
-    open.length,
-    open.every((i) => keyOf(i) === null),
-  );
-  const seqOf = new Map(open.map((i, k) => [i, seqs[k] as number]));
   const dueOf = (i: number): number => {
     const row = rows[i] as StoredSend;
     return tx.now + (row.delayMs ?? (queues.get(row.queueNo) as HotQueue).delayMs);
   };
+  // A group that has a head already needs no other; a group's first message due now becomes one.
+  const present = open.filter((i) => dueOf(i) <= tx.now).map((i) => ({ queue_no: (rows[i] as StoredSend).queueNo, group_key: keyOf(i) }));
+  const [seqs, heads] = await Promise.all([
+    tx.sequence(
+      open.length,
+      open.every((i) => keyOf(i) === null),
+    ),
+    tx.each<{ queue_no: number; group_key: string }>("send.headed", groupsOf(present)),
+  ]);
+  const headed = new Set(heads.map((head) => `${head.queue_no} ${head.group_key}`));
+  const seqOf = new Map(open.map((i, k) => [i, seqs[k] as number]));
   const repeated = await repeats(tx, rows, open, seqOf, dueOf, queues);
 
   const fresh = open.filter((i) => !repeated.has(i));
-  // A group that has a head already needs no other; a group's first message due now becomes one.
-  const present = fresh.filter((i) => dueOf(i) <= tx.now).map((i) => ({ queue_no: (rows[i] as StoredSend).queueNo, group_key: keyOf(i) }));
-  const headed = new Set<string>();
-  for (const head of await tx.each<{ queue_no: number; group_key: string }>("send.headed", groupsOf(present)))
-    headed.add(`${head.queue_no} ${head.group_key}`);
-
   const turns: { queue_no: number; group_key: string | null }[] = [];
   const inserts = fresh.map((i) => {
     const row = rows[i] as StoredSend;

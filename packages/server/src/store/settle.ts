@@ -5,7 +5,7 @@
  */
 import type { Tx } from "../db/db.ts";
 import { bury, type Ended, placesOf } from "./bury.ts";
-import { type Grouped, groupsOf, lockHeads, promote, shared } from "./group.ts";
+import { type Grouped, groupsOf, promote, shared } from "./group.ts";
 import type { HotQueue } from "./queue-memory.ts";
 import { count, type Tally } from "./tally.ts";
 import type { SettleResult, SettleRow } from "./types.ts";
@@ -45,18 +45,12 @@ export async function settle(
   tally: Tally,
 ): Promise<SettleResult[]> {
   const inGroups = rows.filter((row) => grouped(row) && queues.get(row.queueNo)?.limit === 1).map((row) => row.seq);
-  if (inGroups.length > 0) {
-    const found = await tx.each<{ queue_no: number; group_key: string }>(
-      "lock.groups",
-      inGroups.map((seq) => [seq]),
-    );
-    await lockHeads(
-      tx,
-      found.map((row) => [row.queue_no, row.group_key]),
-    );
-  }
+  tx.post(
+    "lock.groups",
+    inGroups.map((seq) => [seq]),
+  );
   // Two settlers with the same receipts and several statements each must take the rows in one order.
-  if (rows.some((row) => row.outcome !== rows[0]?.outcome)) await lockRows(tx, rows);
+  if (rows.some((row) => row.outcome !== rows[0]?.outcome)) lockRows(tx, rows);
 
   const results = new Array<SettleResult>(rows.length);
   // A message named twice is settled twice, one after the other: the second finds what the first left.
@@ -75,9 +69,9 @@ export async function settle(
   return results;
 }
 
-async function lockRows(tx: Tx, rows: readonly HotSettle[]): Promise<void> {
+function lockRows(tx: Tx, rows: readonly HotSettle[]): void {
   const seqs = [...new Set(rows.map((row) => row.seq))].sort((a, b) => a - b);
-  await tx.each(
+  tx.post(
     "lock.rows",
     seqs.map((seq) => [seq]),
   );

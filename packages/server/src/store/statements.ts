@@ -114,7 +114,9 @@ export const statements = {
   "lock.groups": {
     kind: "text",
     params: { seq: "bigint" },
-    text: "SELECT DISTINCT m.queue_no, m.group_key FROM message AS m WHERE m.seq = ANY($1::bigint[]) AND m.group_key IS NOT NULL",
+    text: `SELECT m.seq FROM message AS m WHERE m.seq = ANY(ARRAY(SELECT x.seq FROM (SELECT DISTINCT w.queue_no AS "q", w.group_key AS "g"
+      FROM message AS w WHERE w.seq = ANY($1::bigint[]) AND w.group_key IS NOT NULL) AS r CROSS JOIN LATERAL (${head("")}) AS x))
+      ORDER BY m.seq FOR NO KEY UPDATE`,
   },
   "lock.heads": {
     kind: "text",

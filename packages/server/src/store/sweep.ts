@@ -37,8 +37,8 @@ export async function sweepLapsed(tx: Tx, limit: number): Promise<number> {
     if (row.group_key === null && target?.limit !== null) return [];
     return target === undefined ? [row.queue_no] : [row.queue_no, target.no];
   });
-  await lockQueues(tx, locks);
-  await lockHeads(tx, groupsOf(due));
+  lockQueues(tx, locks);
+  lockHeads(tx, groupsOf(due));
   const tally: Tally = new Map();
   const touched: Grouped[] = [];
   let done = 0;
@@ -86,11 +86,11 @@ export async function remove(
     due.map((row) => row.queue_no),
   );
   const inGroups = due.filter((row) => row.group_key !== null);
-  await lockQueues(
+  lockQueues(
     tx,
     inGroups.map((row) => row.queue_no),
   );
-  await lockHeads(tx, groupsOf(inGroups));
+  lockHeads(tx, groupsOf(inGroups));
   const tally: Tally = new Map();
   const rows = [...due].sort((a, b) => a.seq - b.seq).map(rowOf);
   const gone = await tx.each<Deleted>(statement, rows);
