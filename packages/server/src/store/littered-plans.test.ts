@@ -50,3 +50,8 @@ it("STORE-05, STORE-09: what names messages by number finds them by their number
     expect(changed.at(-1), `${name}: ${plan}`).toContain("message_pkey");
   }
 });
+
+it("STORE-09: what the numbers found is joined with hundreds of rows by hash, never each with each", async () => {
+  const many = ["claim.heads", "claim.lease", "settle.ack", "settle.retry", "settle.extend", "group.join", "group.promote", "group.stand"];
+  for (const name of many) expect(await planOf(db.textOf(name)), name).toMatch(/Hash Join|Merge Join/);
+});
