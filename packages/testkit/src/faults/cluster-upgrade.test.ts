@@ -27,7 +27,7 @@ it("A11, A13, CTRL-09: nodes of two versions share the work while a cluster is u
   database = client;
   await client.connect();
   const schema = async (): Promise<number> => (await client.query("SELECT max(version) AS n FROM schema_version")).rows[0].n;
-  const findings = async (check: string) => (await diagnose(databaseUrl, 10)).findings.filter((finding) => finding.check === check);
+  const findings = async (check: string) => (await diagnose(databaseUrl, {}, 10)).findings.filter((finding) => finding.check === check);
 
   await a.start(older);
   await b.start(older);
