@@ -158,10 +158,10 @@ export const configSchema = z.strictObject({
     flag: "--databases",
     secret: "url",
     text: "map",
-    bound: "names of 1 to 32 lower-case letters, digits and - with a postgres:// URL each, and none of them `default`",
+    bound: "names of 1 to 32 lower-case letters, digits and -, each once with a postgres:// URL, and none of them `default`",
     default: "none",
     description:
-      "Further PostgreSQL databases that queues can be placed on, by name: `eu=postgres://…`, separated by spaces; in the file a map.",
+      "Further PostgreSQL databases that queues can be placed on, by name: `eu=postgres://…`, separated by spaces or commas; in the file a map.",
   }),
   poolSize: integer(3, 200, 10, "PostgreSQL connections that this node may hold to each database.", {
     env: "MILLRACE_POOL_SIZE",

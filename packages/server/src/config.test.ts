@@ -115,12 +115,13 @@ describe("configuration", () => {
     const us = "postgres://us/millrace";
     const { config } = loadConfig({ env: { ...env, MILLRACE_DATABASES: `eu=${eu}  us=${us}` } });
     expect(config.databases).toEqual({ eu, us });
+    expect(loadConfig({ env: { ...env, MILLRACE_DATABASES: `eu=${eu},us=${us}` } }).config.databases).toEqual({ eu, us });
     expect(loadConfig({ env, file: fileOf(`databases: { eu: "${eu}", us: "${us}" }\n`) }).config.databases).toEqual({ eu, us });
     expect(loadConfig({ env: {} }).config.databases).toEqual({});
     const [setting] = settings.filter(({ name }) => name === "databases");
     if (setting === undefined) throw new Error("there is such a setting");
     expect(maskedValue(setting, config)).toBe("eu=postgres://app:********@eu/millrace?sslmode=require us=postgres://us/millrace");
-    for (const wrong of ["eu", "default=postgres://db/x", "EU=postgres://db/x", "eu=mysql://app:hunter2@db/x"]) {
+    for (const wrong of ["eu", "default=postgres://db/x", "EU=postgres://db/x", "eu=mysql://app:hunter2@db/x", `eu=${eu} eu=${us}`]) {
       const [problem] = problemsOf(() => loadConfig({ env: { ...env, MILLRACE_DATABASES: wrong } }));
       expect(problem).toBe(`databases: must be ${setting.bound}, got something else (from MILLRACE_DATABASES)`);
     }

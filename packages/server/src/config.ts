@@ -64,9 +64,12 @@ function fromText(setting: Setting, text: string): unknown {
   if (setting.text === "number") return /^-?\d+(?:\.\d+)?$/.test(text.trim()) ? Number(text) : text;
   if (setting.text === "boolean") return text === "true" || text === "1" ? true : text === "false" || text === "0" ? false : text;
   if (setting.text === "map") {
-    const items = text.split(/\s+/).filter((item) => item !== "");
-    // What is no pair has no value: its bound is told.
-    return Object.fromEntries(items.map((item) => [item.split("=", 1)[0], item.slice(item.indexOf("=") + 1)]));
+    // What is no pair has no value, and a name that comes twice is no map: their bound is told.
+    const pairs = text
+      .split(/\s+|,(?=[^\s,=]*=postgres)/)
+      .filter((item) => item !== "")
+      .map((item) => [item.split("=", 1)[0], item.slice(item.indexOf("=") + 1)] as const);
+    return new Set(pairs.map(([name]) => name)).size === pairs.length ? Object.fromEntries(pairs) : text;
   }
   if (setting.text === "list") {
     return text

@@ -133,7 +133,6 @@ export async function openDatabases(home: OpenStore, others: readonly Named[]): 
         },
       });
     }
-    if (databases.length === 0) return home;
     return joinDatabases([{ no: 0, name: DEFAULT_DATABASE, store: home, opened: true }, ...databases.sort((a, b) => a.no - b.no)]);
   } catch (error) {
     await closeOthers();

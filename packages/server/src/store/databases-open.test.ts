@@ -51,6 +51,30 @@ it("A14, A10: a start names the database that is missing, mistaken or exchanged,
   expect(await start(url, { us, eu })).toEqual(["default", "eu", "us"]);
 });
 
+it("A14: a node that has not heard of a database yet refuses its queues by its name, and knows that their names are taken", async () => {
+  const server = await postgres();
+  const [url, eu, us] = await Promise.all([server.fresh(), server.fresh(), server.fresh()]);
+  const nodes = [
+    await openStore({ url, clock }),
+    await openStore({ url, databases: { us }, clock }),
+    await openStore({ url, databases: { eu }, clock }),
+  ] as const;
+  const [alone, elsewhere, knows] = nodes;
+  const organization = await alone.run("createOrganization", { id: "o-1", name: "acme" });
+  const { no } = await alone.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
+  const made = (await knows.once(null, "createQueue", queueOn(no, "orders", "eu"))).result;
+  for (const store of [alone, elsewhere]) {
+    for (const reference of ["orders", made.id])
+      await expect(store.run("findQueue", no, "production", reference)).rejects.toMatchObject({
+        code: "unavailable",
+        message: "The queue lives on the database eu, which is not in this server's configuration.",
+      });
+    expect(await store.run("findQueue", no, "production", "others")).toBeNull();
+    await expect(store.once(null, "createQueue", queueOn(no, "orders", "default"))).rejects.toMatchObject({ code: "queue_exists" });
+  }
+  await Promise.all(nodes.map((store) => store.close()));
+});
+
 it("A14, A12: a database that was restored from an older backup than the other gives out no number and keeps no name of what the other has", async () => {
   const server = await postgres();
   const [url, eu] = await Promise.all([server.fresh(), server.fresh()]);

@@ -23,8 +23,8 @@ export interface Database {
 export interface Databases {
   readonly home: Database;
   readonly all: readonly Database[];
-  /** The one that a queue lives on; throws `unavailable` when it is not in this server's configuration. */
-  of(queueNo: number): Database;
+  /** The one that a queue lives on; throws `unavailable` when it is not in this server's configuration, by its name if that is given. */
+  of(queueNo: number, name?: string): Database;
   /** The one of a name; `undefined` when there is none. */
   named(name: string): Database | undefined;
 }
@@ -37,10 +37,11 @@ function databasesOf(all: readonly [Database, ...Database[]]): Databases {
   return {
     home: all[0],
     all,
-    of(queueNo) {
+    of(queueNo, name) {
       const database = byNo.get(databaseOf(queueNo));
       if (database !== undefined) return database;
-      throw new Fault("unavailable", "The queue lives on a database that is not in this server's configuration.", { retryAfterSeconds: 5 });
+      const where = name === undefined ? "a database that" : `the database ${name}, which`;
+      throw new Fault("unavailable", `The queue lives on ${where} is not in this server's configuration.`, { retryAfterSeconds: 5 });
     },
     named: (name) => all.find((database) => database.name === name),
   };
@@ -72,7 +73,18 @@ async function spread<Row extends { queueNo: number }, Answer>(
   return answers;
 }
 
-/** The one store over several databases. Closing it closes them. */
+type Hot = Pick<Store, "send" | "claim" | "settle">;
+
+/** Where there is one database, nothing stands between it and the hot verbs. */
+const hotOf = ({ store: { send, claim, settle } }: Database): Hot => ({ send, claim, settle });
+
+const spreadHot = (databases: Databases): Hot => ({
+  send: (rows) => spread(databases, rows, (store, some) => store.send(some)),
+  claim: (ask) => databases.of(ask.queueNo).store.claim(ask),
+  settle: (rows) => spread(databases, rows, (store, some) => store.settle(some)),
+});
+
+/** The one store over the databases of an installation, be it one: others may have been named on other nodes. Closing it closes them. */
 export function joinDatabases(all: readonly [Database, ...Database[]]): OpenStore {
   const databases = databasesOf(all);
   const { home, of } = databases;
@@ -88,9 +100,7 @@ export function joinDatabases(all: readonly [Database, ...Database[]]): OpenStor
   return {
     engine: home.store.engine,
     databases: all,
-    send: (rows) => spread(databases, rows, (store, some) => store.send(some)),
-    claim: (ask) => of(ask.queueNo).store.claim(ask),
-    settle: (rows) => spread(databases, rows, (store, some) => store.settle(some)),
+    ...(all.length === 1 ? hotOf(home) : spreadHot(databases)),
     run: (async (verb: Verb, ...args: unknown[]) => (await dispatch(verb, args, run)).result) as Store["run"],
     // Fences are of one database each: whoever has one asks that database.
     fenced: home.store.fenced,

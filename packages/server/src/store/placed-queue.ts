@@ -26,6 +26,7 @@ export interface Reservation extends Pick<NewQueue, "id" | "resourceName"> {
 export interface PlacedQueue {
   no: number;
   id: string;
+  database: string;
   openForMs: number | null;
 }
 
@@ -36,10 +37,13 @@ const FORGONE_MS = 86_400_000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const RESOURCE_NAME = /^que_[a-z0-9]{12}$/;
 
+const SELECT = `SELECT q.no AS no, q.id AS id, d.name AS database, q.open_since AS open_since
+  FROM placed_queue q JOIN placed_database d ON d.no = q.database_no`;
 const lockCounter = (tx: Tx) => tx.query("UPDATE queue_counter SET last = last");
 const placedOf = (row: Row, now: number): PlacedQueue => ({
   no: row.no as number,
   id: row.id as string,
+  database: row.database as string,
   openForMs: row.open_since === null ? null : now - (row.open_since as number),
 });
 
@@ -128,7 +132,7 @@ export const placedQueueVerbs = {
     const id = reference.toLowerCase();
     const column = UUID.test(id) ? "id" : RESOURCE_NAME.test(reference) ? "resource_name" : "name";
     const [row] = await tx.query(
-      `SELECT no, id, open_since FROM placed_queue WHERE project_no = :projectNo AND environment = :environment AND ${column} = :reference`,
+      `${SELECT} WHERE q.project_no = :projectNo AND q.environment = :environment AND q.${column} = :reference`,
       { projectNo, environment, reference: column === "id" ? id : reference },
     );
     return row === undefined ? null : placedOf(row, tx.now);
@@ -164,7 +168,7 @@ export const placedQueueVerbs = {
   /** Up to `limit` placed queues whose creation or deletion has been under way for `olderMs`, the oldest first. */
   async openPlacedQueues(tx: Tx, olderMs: number, limit: number): Promise<PlacedQueue[]> {
     const rows = await tx.query(
-      "SELECT no, id, open_since FROM placed_queue WHERE open_since IS NOT NULL AND open_since <= :before ORDER BY open_since, no LIMIT :limit",
+      `${SELECT} WHERE q.open_since IS NOT NULL AND q.open_since <= :before ORDER BY q.open_since, q.no LIMIT :limit`,
       { before: tx.now - olderMs, limit },
     );
     return rows.map((row) => placedOf(row, tx.now));

@@ -34,7 +34,13 @@ function settleAt({ home, of }: Databases, placed: Pick<PlacedQueue, "no">): Pro
 async function cleared(databases: Databases, { projectNo, environment, name }: NewQueue): Promise<boolean> {
   const standing = await databases.home.store.run("findPlaced", projectNo, environment, name);
   if (standing === null || (standing.openForMs ?? ABANDONED_MS) < ABANDONED_MS) return false;
-  return (await settleAt(databases, standing)) === null;
+  try {
+    return (await settleAt(databases, standing)) === null;
+  } catch (error) {
+    // Where that can't be asked, the name is taken.
+    if (error instanceof Fault && error.code === "unavailable") return false;
+    throw error;
+  }
 }
 
 /** Makes a queue on a database. Throws as the verb `createQueue` does, and `unavailable` when that database can't be reached. */
@@ -91,7 +97,7 @@ export async function findPlaced(
   reference: string,
 ): Promise<QueueRow | null> {
   const placed = await databases.home.store.run("findPlaced", projectNo, environment, reference);
-  return placed === null ? null : databases.of(placed.no).store.run("getQueue", placed.no);
+  return placed === null ? null : databases.of(placed.no, placed.database).store.run("getQueue", placed.no);
 }
 
 /** Ends a queue on another than the default database. Throws as the verb `deleteQueue` does. */
