@@ -59,6 +59,10 @@ describe("millrace apps and runs", { timeout: 120_000 }, () => {
     expect(await json("apps", "update", "billing", "--notify-workflows", "charge")).toMatchObject({
       notifications: { on: ["failed", "timedOut"], workflows: ["charge"] },
     });
+    expect((await millrace("apps", "get", "billing")).stdout).toMatch(
+      /^run results\tto \S+ on failed, timedOut, of charge, grouped by run$/m,
+    );
+    expect(await json("apps", "update", "billing", "--notify-workflows", "*")).toMatchObject({ notifications: { workflows: null } });
     expect(await json("apps", "update", "billing", "--no-notify")).toMatchObject({ notifications: null });
     expect((await millrace("apps", "update", "billing", "--notify-on", "sometimes")).code).toBe(2);
     expect((await millrace("apps", "update", "billing", "--notify-on", "failed")).stderr).toContain("--notify-queue");

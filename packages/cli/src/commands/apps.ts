@@ -37,7 +37,7 @@ function notifyOptions(command: Command): void {
         parseEndings,
       ),
     )
-    .addOption(new Option("--notify-workflows <names>", "for these workflows only, separated by commas").argParser(parseList))
+    .addOption(new Option("--notify-workflows <names>", "for these workflows only, separated by commas; * for all").argParser(parseList))
     .addOption(new Option("--notify-group-by <what>", "on a FIFO queue: the messages' groups").choices(["run", "workflow"]));
 }
 
@@ -50,9 +50,15 @@ function notificationsOf(flags: NotifyFlags, present: App["notifications"]): Not
   return {
     queueId,
     on: notifyOn ?? present?.on ?? [...endings],
-    workflows: notifyWorkflows ?? present?.workflows ?? undefined,
+    workflows: notifyWorkflows?.includes("*") ? null : (notifyWorkflows ?? present?.workflows ?? null),
     groupBy: notifyGroupBy ?? present?.groupBy,
   };
+}
+
+/** Such as `to 0199… on failed, of chargeCustomer, grouped by run`. */
+function resultsText({ queueId, on, workflows, groupBy }: NonNullable<App["notifications"]>): string {
+  const of = workflows === null ? "" : `, of ${workflows.join(", ")}`;
+  return `to ${queueId} on ${on.join(", ")}${of}, grouped by ${groupBy}`;
 }
 
 function show(output: Output, app: App): void {
@@ -73,7 +79,9 @@ function show(output: Output, app: App): void {
     ["sync error", app.syncError ?? "-"],
     ["health", status.health],
     ["last error", status.lastError === null ? "-" : `${status.lastError.at} ${status.lastError.class}: ${status.lastError.message}`],
-    ["run results", notifications === null ? "-" : `to ${notifications.queueId} on ${notifications.on.join(", ")}`],
+    ["run results", notifications === null ? "-" : resultsText(notifications)],
+    ["dropped results", String(app.droppedResults)],
+    ["unclaimed messages", String(app.unclaimedMessages)],
     ["created", app.createdAt],
     ["updated", app.updatedAt],
   ];
