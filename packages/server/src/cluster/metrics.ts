@@ -1,4 +1,7 @@
-/** What a node tells of the cluster at `/metrics`, for each database: whether it answers, this node's slots, and the transaction that holds vacuum back. */
+/**
+ * What a node tells of the cluster at `/metrics`, for each database: whether it answers, this node's slots, and the transaction that
+ * holds vacuum back.
+ */
 import { Gauge, type Registry } from "prom-client";
 import type { Store } from "../store/store.ts";
 import type { Node } from "./node.ts";

@@ -1,6 +1,7 @@
 /**
  * Opens the databases beside the default one (A14). One that can't be reached keeps nobody from starting: it is opened when something is
- * asked of it and it answers, and until then, as whenever it is away, that is refused by its name. One that is not what its name means ends the start.
+ * asked of it and it answers, and until then, as whenever it is away, that is refused by its name. One that is not what its name means
+ * ends the start.
  */
 import { Fault } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";

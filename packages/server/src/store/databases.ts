@@ -1,6 +1,6 @@
 /**
  * Several databases as the one `Store` (A14): a queue's number says where it lives, and every verb goes there; what is not about one queue
- * goes to the default database, or where `routes.ts` says. Which rooms ask, and on how many databases their queues are, neither knows of the other.
+ * goes to the default database, or where `routes.ts` says. The rooms that ask don't know on how many databases their queues are.
  */
 import { Fault } from "@millrace/contract";
 import { MISSED, type ReadyListener } from "../db/db.ts";

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import ts from "typescript";
 import { expect, it } from "vitest";
 
-/** Words of statements. Beyond the standard, but common to the three: LIMIT, OFFSET, RETURNING, ON CONFLICT … DO NOTHING, LATERAL, MATERIALIZED, SKIP LOCKED. */
+/** Words of statements. Beyond the standard, but common to the three: LIMIT, RETURNING, ON CONFLICT, LATERAL, MATERIALIZED, SKIP LOCKED. */
 const WORDS =
   `ADD ALL ALTER AND ANY ARRAY AS BEGIN BETWEEN BY CASE COALESCE COLUMN COMMIT CONFLICT CREATE CROSS DEFAULT DELETE DESC DISTINCT DO DROP
   ELSE END EXISTS FOR FROM GROUP HAVING IF IN INDEX INSERT INTO IS JOIN KEY LATERAL LEFT LIMIT LOCKED MATERIALIZED MAX MIN NO NOT NOTHING NULL

@@ -1,7 +1,8 @@
 /**
  * Cold verbs of queues that live beside the default database (A14). The default one keeps their names and numbers, so that a name is
- * unique over all; the queue itself is on its own. What goes over both is done in steps that can be repeated: a name is reserved under a number, the
- * queue is made under it or forgone for good, and then the default database hears how it ended. So a step that fails leaves nothing in doubt for long.
+ * unique over all; the queue itself is on its own. What goes over both is done in steps that can be repeated: a name is reserved under a
+ * number, the queue is made under it or forgone for good, and then the default database hears how it ended. So a step that fails leaves
+ * nothing in doubt for long.
  */
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
@@ -16,7 +17,10 @@ export interface Owners {
   environment: { no: number; id: string; slug: string } | null;
 }
 
-/** A name that was reserved, and under what: whoever makes the queue, it is made so. `made` is the queue, once the default database has heard of it. */
+/**
+ * A name that was reserved, and under what: whoever makes the queue, it is made so. `made` is the queue, once the default database has
+ * heard of it.
+ */
 export interface Reservation extends Pick<NewQueue, "id" | "resourceName"> {
   no: number;
   made: MadeQueue | null;
@@ -174,7 +178,10 @@ export const placedQueueVerbs = {
     return rows.map((row) => placedOf(row, tx.now));
   },
 
-  /** On the queue's own database: makes it under the number that was reserved, once. `null`: the number was forgone. Throws as `createQueue` does. */
+  /**
+   * On the queue's own database: makes it under the number that was reserved, once. `null`: the number was forgone. Throws as
+   * `createQueue` does.
+   */
   async makePlaced(tx: Tx, no: number, given: NewQueue, owners: Owners): Promise<MadeQueue | null> {
     await lockCounter(tx);
     const made = await queueVerbs.getQueue(tx, no);

@@ -9,8 +9,8 @@ import { dropResult, type KeptResult, keptResultOf, pauseAfter } from "./run-res
 /** Every cold verb of placed results. */
 export const placedResultVerbs = {
   /**
-   * Up to `limit` results that are due, of each group the earliest, and in how many milliseconds more are. Each is due again after a pause, unless it
-   * is closed. Those that were tried for 24 hours are dropped.
+   * Up to `limit` results that are due, of each group the earliest, and in how many milliseconds more are. Each is due again after a
+   * pause, unless it is closed. Those that were tried for 24 hours are dropped.
    */
   async duePlacedResults(tx: Tx, limit: number): Promise<{ results: KeptResult[]; nextInMs: number | null }> {
     const rows = await tx.query(

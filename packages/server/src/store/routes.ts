@@ -13,19 +13,15 @@ import type { IdempotencyKey, QueueRow, QueueSettings } from "./types.ts";
 import type { ColdVerbs } from "./verbs.ts";
 
 type Verb = keyof ColdVerbs;
+interface Answer<Name extends Verb> {
+  result: Result<Name>;
+  replayed: boolean;
+}
 /** Runs a verb on one database, under the caller's idempotency key if there is one. */
-export type Call = (<Name extends Verb>(
-  database: Database,
-  verb: Name,
-  args: Args<Name>,
-) => Promise<{ result: Result<Name>; replayed: boolean }>) & {
+export type Call = (<Name extends Verb>(database: Database, verb: Name, args: Args<Name>) => Promise<Answer<Name>>) & {
   key?: IdempotencyKey | null;
 };
-type Route<Name extends Verb> = (
-  databases: Databases,
-  call: Call,
-  ...args: Args<Name>
-) => Promise<{ result: Result<Name>; replayed: boolean }>;
+type Route<Name extends Verb> = (databases: Databases, call: Call, ...args: Args<Name>) => Promise<Answer<Name>>;
 
 /** The queue that a verb is about. */
 export const queueOf: { [Name in Verb]?: (...args: Args<Name>) => number } = {
@@ -55,7 +51,7 @@ export const queueOf: { [Name in Verb]?: (...args: Args<Name>) => number } = {
   leftOpen: ({ queueNo }) => queueNo,
 };
 
-const once = <T>(result: T): { result: T; replayed: boolean } => ({ result, replayed: false });
+const fresh = <T>(result: T): { result: T; replayed: boolean } => ({ result, replayed: false });
 const named = <Row extends QueueRow>(row: Row, { name }: Database): Row => ({ ...row, database: name });
 
 /** Refuses a dead-letter queue that does not live beside its source: moving a message is one transaction. */
@@ -91,12 +87,7 @@ function byDatabase<Row extends { queueNo: number }>({ of }: Databases, rows: re
 }
 
 /** A subscription is on the database of its queue, which only that one knows: the default one is asked first, then the others. */
-async function sought<Name extends Verb>(
-  { home, all }: Databases,
-  call: Call,
-  verb: Name,
-  args: Args<Name>,
-): Promise<{ result: Result<Name>; replayed: boolean }> {
+async function sought<Name extends Verb>({ home, all }: Databases, call: Call, verb: Name, args: Args<Name>): Promise<Answer<Name>> {
   const isMissing = (error: unknown): boolean => error instanceof Fault && error.code === "subscription_not_found";
   let missing: unknown;
   try {
@@ -116,19 +107,22 @@ async function sought<Name extends Verb>(
 const SPAN = 2 ** 40;
 
 /** One page of such a list: that of the database which the place is in. The last one's end is the list's. */
-async function page<Answer extends { next: number | null }>(
-  { all }: Databases,
+async function page<Page extends { next: number | null }>(
+  databases: readonly Database[],
   after: number,
-  read: (database: Database, after: number) => Promise<Answer>,
-): Promise<{ answer: Answer | null; placed: (no: number) => number; next: number | null }> {
+  read: (database: Database, after: number) => Promise<Page>,
+): Promise<{ found: Page | null; placed: (no: number) => number; next: number | null }> {
   const no = Math.floor(after / SPAN);
-  const database = all.find((each) => each.no >= no && each.opened);
-  if (database === undefined) return { answer: null, placed: (at) => at, next: null };
-  const answer = await read(database, database.no === no ? after % SPAN : 0);
+  const database = databases.find((each) => each.no >= no);
+  if (database === undefined) return { found: null, placed: (at) => at, next: null };
+  const found = await read(database, database.no === no ? after % SPAN : 0);
   const placed = (at: number): number => database.no * SPAN + at;
-  const following = all.find((each) => each.no > database.no && each.opened);
-  return { answer, placed, next: answer.next !== null ? placed(answer.next) : following === undefined ? null : following.no * SPAN };
+  const following = databases.find((each) => each.no > database.no);
+  return { found, placed, next: found.next !== null ? placed(found.next) : following === undefined ? null : following.no * SPAN };
 }
+
+/** Those that have anything in force here: what the others have is read once they are there. */
+const openedOf = ({ all }: Databases): Database[] => all.filter(({ opened }) => opened);
 
 /** The verbs that are more than one verb of one database. */
 export const routes: { [Name in Verb]?: Route<Name> } = {
@@ -141,18 +135,18 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
   },
   async madeQueue(databases, _call, key) {
     const made = await madeUnder(databases, key);
-    return once(made === null ? null : named(made, databases.of(made.no)));
+    return fresh(made === null ? null : named(made, databases.of(made.no)));
   },
   async getQueue(databases, call, no) {
     const at = databases.of(no);
     const { result } = await call(at, "getQueue", [no]);
-    return once(result === null ? null : named(result, at));
+    return fresh(result === null ? null : named(result, at));
   },
   async findQueue(databases, call, projectNo, environment, reference) {
     const { result } = await call(databases.home, "findQueue", [projectNo, environment, reference]);
-    if (result !== null) return once(result);
+    if (result !== null) return fresh(result);
     const found = await findPlaced(databases, projectNo, environment, reference);
-    return once(found === null ? null : named(found, databases.of(found.no)));
+    return fresh(found === null ? null : named(found, databases.of(found.no)));
   },
   async listQueues({ all }, call, projectNo, environment, after, limit) {
     const lists = await Promise.all(
@@ -163,16 +157,16 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     );
     // Names are ordered by their bytes on every database: the first of all are among the first of each.
     const merged = lists.flat().sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-    return once(merged.slice(0, limit));
+    return fresh(merged.slice(0, limit));
   },
   async updateQueue(databases, call, no, change) {
     const at = databases.of(no);
     checkDeadLetter(databases, at, change);
-    return once(named((await call(at, "updateQueue", [no, change])).result, at));
+    return fresh(named((await call(at, "updateQueue", [no, change])).result, at));
   },
   async deleteQueue(databases, call, no) {
     if (databaseOf(no) === 0) return call(databases.home, "deleteQueue", [no]);
-    return once(await deletePlaced(databases, no));
+    return fresh(await deletePlaced(databases, no));
   },
 
   getSubscription: (databases, call, ...args) => sought(databases, call, "getSubscription", args),
@@ -182,41 +176,43 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
   deleteSubscription: (databases, call, ...args) => sought(databases, call, "deleteSubscription", args),
   async listSubscriptions(databases, call, ask) {
     if (ask.queueNo !== null) return call(databases.of(ask.queueNo), "listSubscriptions", [ask]);
-    const { answer, placed, next } = await page(
-      databases,
-      ask.after,
-      async (database, after) => (await call(database, "listSubscriptions", [{ ...ask, after }])).result,
-    );
-    return once({ rows: (answer?.rows ?? []).map(({ no, row }) => ({ no: placed(no), row })), next });
+    const read = async (database: Database, after: number) => (await call(database, "listSubscriptions", [{ ...ask, after }])).result;
+    const { found, placed, next } = await page(databases.all, ask.after, read);
+    return fresh({ rows: (found?.rows ?? []).map(({ no, row }) => ({ no: placed(no), row })), next });
   },
   async activeSubscriptions(databases, call, after, limit) {
-    const { answer, next } = await page(
-      databases,
-      after,
-      async (database, from) => (await call(database, "activeSubscriptions", [from, limit])).result,
-    );
-    return once({ lanes: answer?.lanes ?? [], next });
+    const read = async (database: Database, from: number) => (await call(database, "activeSubscriptions", [from, limit])).result;
+    const { found, next } = await page(openedOf(databases), after, read);
+    return fresh({ lanes: found?.lanes ?? [], next });
+  },
+  async listConsumers(databases, call, after, limit) {
+    const rows: Result<"listConsumers"> = [];
+    // Queues are numbered by database: one list after the other is one ascending list.
+    for (const database of openedOf(databases))
+      if (database.no >= databaseOf(after) && rows.length < limit)
+        rows.push(...(await call(database, "listConsumers", [after, limit - rows.length])).result);
+    return fresh(rows);
   },
   async listAttempts({ all }, call, ...args) {
     const kept = await Promise.all(all.map(async (database) => (await call(database, "listAttempts", args)).result));
-    return once(kept.find(({ attempts }) => attempts.length > 0) ?? { attempts: [], next: null });
+    return fresh(kept.find(({ attempts }) => attempts.length > 0) ?? { attempts: [], next: null });
   },
   // What is told of deliveries is lost with a database that can't take it: nothing depends on it.
   async saveStatus(databases, call, rows) {
     const parts = byDatabase(databases, rows);
     await asked([...parts.keys()], (database) => call(database, "saveStatus", [parts.get(database) ?? []]));
-    return once(rows.length);
+    return fresh(rows.length);
   },
   async addAttempts(databases, call, rows) {
     const parts = byDatabase(databases, rows);
     const kept = await asked([...parts.keys()], (database) => call(database, "addAttempts", [parts.get(database) ?? []]));
-    return once(kept.reduce((sum, n) => sum + n, 0));
+    return fresh(kept.reduce((sum, n) => sum + n, 0));
   },
   async expireAttempts({ all }, call) {
     await asked(all, (database) => call(database, "expireAttempts", []));
-    return once(null);
+    return fresh(null);
   },
-  sealedUnder: async ({ all }, call) => once([...new Set((await asked(all, (database) => call(database, "sealedUnder", []))).flat())]),
+  sealedUnder: async ({ all }, call) => fresh([...new Set((await asked(all, (database) => call(database, "sealedUnder", []))).flat())]),
 
   async createTopicSubscription(databases, call, given) {
     checkBesideTopics(databases, "endpoint", given.targetNo);
@@ -231,7 +227,7 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     const { result } = await call(databases.home, "startRuns", [rows]);
     const ended = (outcome: (typeof result)[number]) =>
       outcome === "started" || outcome === "existing" ? ({ outcome: "ack" } as const) : null;
-    return once(await settleElsewhere(databases, rows, result, ended));
+    return fresh(await settleElsewhere(databases, rows, result, ended));
   },
   async resumeRuns(databases, call, rows) {
     const { result } = await call(databases.home, "resumeRuns", [rows]);
@@ -241,6 +237,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
         : outcome === "more"
           ? ({ outcome: "extend", delayMs: leaseMs } as const)
           : null;
-    return once(await settleElsewhere(databases, rows, result, ended));
+    return fresh(await settleElsewhere(databases, rows, result, ended));
   },
 };

@@ -18,7 +18,10 @@ export interface StartRow extends Held {
   source: { kind: "message"; queueId: string; messageId: string };
 }
 
-/** `started` and `existing` messages are acknowledged, unless their queue is on another database; those refused are left to the caller; `stale`: the lease is over. */
+/**
+ * `started` and `existing` messages are acknowledged, unless their queue is on another database; those refused are left to the caller;
+ * `stale`: the lease is over.
+ */
 export type StartOutcome = "started" | "existing" | "app_not_found" | "workflow_not_found" | "stale";
 
 /** The numbers of apps by project and id; those that don't exist are missing. */

@@ -1,7 +1,7 @@
 /**
  * Queues on several databases (A14). In the default database `placed_database` has a row for every other one, and `last` counts the queues
- * made there; in each other database the table has one row, its own (`self`), so that no address can be taken for another's. `placed_queue`, in the
- * default database, says which database has a queue of which name; while a creation or a deletion is under way `open_since` is set, and
+ * made there; in each other database the table has one row, its own (`self`), so that no address can be taken for another's.
+ * `placed_queue`, in the default database, says which database has a queue of which name; while a creation or a deletion is under way `open_since` is set, and
  * only that database knows how it ended. `forgone_queue`, beside the queues, has the numbers under which none will be made any more. Names
  * of queues are ordered by their bytes, whatever the database's locale, so that lists of several databases can be merged.
  */
