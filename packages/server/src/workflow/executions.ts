@@ -69,10 +69,14 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
   const { store } = deps;
   const tokens = createTokens(deps.vault);
   const width = store.engine === "postgres" ? 4 : 1;
-  const begin = coalesce<WakeUp, Begun | "full" | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
-    most: 50,
-    width,
-  });
+  const beginning = (atOnce: number) =>
+    coalesce<WakeUp, Begun | "full" | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
+      most: 50,
+      width: atOnce,
+    });
+  const begin = beginning(width);
+  // Those of one app would wait for each other in the database.
+  const beginPulled = beginning(1);
   const record = coalesce<StepsReport, StepsResult>((reports) => store.run("recordReports", reports), { most: 100, width });
   const end = coalesce<EndReport, { error: Refusal } | null>((reports) => store.run("endExecutions", reports), { most: 100, width });
 
@@ -118,7 +122,7 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
 
     async beginPulled(queueNo, message, handing, workflows) {
       const wakeUp = { ...wakeUpOf(queueNo, message), puller: { workflows } };
-      const begun = await begin(wakeUp);
+      const begun = await beginPulled(wakeUp);
       return begun === null || begun === "full" ? begun : handOut(begun, wakeUp, handing, true);
     },
 
