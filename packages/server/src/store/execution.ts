@@ -9,7 +9,7 @@ import { dueByRun, endDue } from "./due.ts";
 import { heldOf } from "./held.ts";
 import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
-import { type Places, takePlace } from "./parking.ts";
+import { lockWorkflows, type Places, takePlace } from "./parking.ts";
 import { numberEnds } from "./record-steps.ts";
 import { hasEnded } from "./run-end.ts";
 import { numberOrNull, RUN, type RunRow, runOf, STEP, stepOf } from "./run-rows.ts";
@@ -132,6 +132,11 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   const effects = noEffects();
   const begins: WakeUp[] = [];
   const places: Places = new Map();
+  const fresh = wakeUps.flatMap(({ runId, seq }) => {
+    const one = held.get(runId);
+    return one === undefined || one.seq === seq ? [] : [one.run];
+  });
+  await lockWorkflows(tx, fresh, effects.memory);
   const begun: (Begun | "full" | null)[] = [];
   for (const wake of wakeUps) {
     const { queueNo, seq, receipt } = wake;

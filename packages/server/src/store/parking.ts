@@ -27,9 +27,18 @@ function limitOf(tx: Tx, { appNo, workflow }: WorkflowKey, memory: Remembered): 
   });
 }
 
+/**
+ * Locks those of these workflows that set a limit until the transaction ends: all that it will ask about, at once and after the runs, for
+ * two transactions that lock them one by one would wait for each other in a circle.
+ */
+export async function lockWorkflows(tx: Tx, keys: Iterable<WorkflowKey>, memory: Remembered): Promise<void> {
+  const limited = new Map<string, [number, string]>();
+  for (const key of keys) if ((await limitOf(tx, key, memory)) !== null) limited.set(nameOf(key), [key.appNo, key.workflow]);
+  tx.post("lock.workflows", [...limited.values()]);
+}
+
 /** The executions of a workflow that are under way, the workflow being locked. */
 async function underWay(tx: Tx, { appNo, workflow }: WorkflowKey): Promise<number> {
-  tx.post("lock.workflows", [[appNo, workflow]]);
   const [row] = await tx.query(
     "SELECT count(*) AS n FROM run WHERE app_no = :appNo AND status = 'running' AND status <> 'completed' AND workflow = :workflow",
     { appNo, workflow },
@@ -40,7 +49,7 @@ async function underWay(tx: Tx, { appNo, workflow }: WorkflowKey): Promise<numbe
 /** The places of one transaction's workflows that are left. */
 export type Places = Map<string, number>;
 
-/** Takes a place for an execution of a locked run, or parks the run: answers whether it got one. */
+/** Takes a place for an execution of a locked run of a locked workflow, or parks the run: answers whether it got one. */
 export async function takePlace(tx: Tx, run: RunRow, places: Places, memory: Remembered): Promise<boolean> {
   const limit = await limitOf(tx, run, memory);
   if (limit === null) return true;
@@ -54,7 +63,8 @@ export async function takePlace(tx: Tx, run: RunRow, places: Places, memory: Rem
 }
 
 /** Unparks the runs of workflows that have places; answers their ids with their apps, to be woken. */
-export async function unpark(tx: Tx, over: Iterable<WorkflowKey>, memory: Remembered): Promise<{ appNo: number; id: string }[]> {
+export async function unpark(tx: Tx, over: readonly WorkflowKey[], memory: Remembered): Promise<{ appNo: number; id: string }[]> {
+  await lockWorkflows(tx, over, memory);
   const woken: { appNo: number; id: string }[] = [];
   for (const key of over) {
     const limit = await limitOf(tx, key, memory);

@@ -68,7 +68,7 @@ export function freePlace({ over }: Effects, { appNo, workflow }: WorkflowKey): 
 export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: SettleResult[]; sent: (number | null)[] }> {
   const { settles, sends, results, removals, over, writes, memory } = effects;
   writeRuns(tx, writes);
-  for (const { appNo, id } of await unpark(tx, over.values(), memory)) {
+  for (const { appNo, id } of await unpark(tx, [...over.values()], memory)) {
     const queueNo = await wakeQueueOf(tx, appNo, effects);
     if (queueNo !== null) sends.push(wakeUp(queueNo, id, "place"));
   }
