@@ -22,6 +22,10 @@ const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? 
 /** A deadlock or a serialization failure: nothing happened, and the same transaction may pass the next time. */
 export const isTransient = (error: unknown): boolean => codeOf(error) === "40P01" || codeOf(error) === "40001";
 
+/** A table was changed since this connection prepared the statement: nothing happened, and a new connection prepares it anew. */
+export const isOutdated = (error: unknown): boolean =>
+  codeOf(error) === "0A000" && error instanceof Error && error.message.includes("cached plan");
+
 /** Whether the connection that threw this is of no more use. */
 export function isAway(error: unknown): boolean {
   const code = codeOf(error);

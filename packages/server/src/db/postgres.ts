@@ -8,7 +8,7 @@ import type { Db, Statements, TransactionOptions, Tx, Value } from "./db.ts";
 import { JoiningSocket } from "./joining-socket.ts";
 import { createMemory, keep, renew } from "./memory.ts";
 import { replaceNamed } from "./named.ts";
-import { faultOf, isAway, isTransient } from "./postgres-faults.ts";
+import { faultOf, isAway, isOutdated, isTransient } from "./postgres-faults.ts";
 import { listenReady } from "./postgres-listen.ts";
 import { type PostgresStatement, preparePostgres } from "./postgres-statement.ts";
 import { createReadyBoard, noteReady } from "./ready.ts";
@@ -226,12 +226,13 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
         try {
           return await attempt(client, run, given);
         } catch (error) {
-          if (isAway(error)) broken = error;
+          if (isAway(error) || isOutdated(error)) broken = error;
           else
             await client.query("ROLLBACK").catch((lost: unknown) => {
               broken = lost;
             });
-          if (!isTransient(error) || tries >= RETRIES) throw faultOf(broken !== undefined && isAway(broken) ? broken : error);
+          if (!(isTransient(error) || isOutdated(error)) || tries >= RETRIES)
+            throw faultOf(broken !== undefined && isAway(broken) ? broken : error);
         } finally {
           client.release(broken !== undefined);
         }
