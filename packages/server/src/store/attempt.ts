@@ -70,16 +70,15 @@ export const attemptVerbs = {
     return kept.length;
   },
 
-  /** The attempts kept of a subscription, newest first, from before number `before` on (`null`: from the newest). */
+  /** The attempts kept of a queue's subscription, newest first, from before number `before` on (`null`: from the newest). */
   async listAttempts(
     tx: Tx,
-    subscriptionId: string,
-    ask: { before: number | null; limit: number },
+    ask: { subscriptionId: string; queueNo: number; before: number | null; limit: number },
   ): Promise<{ attempts: KeptAttempt[]; next: number | null }> {
     const found = await tx.query(
       `SELECT a.no AS no, a.at AS at, a.record AS record FROM attempt a WHERE a.subscription_no = (SELECT no FROM subscription WHERE id = :id)
          AND a.at > :since ${ask.before === null ? "" : "AND a.no < :before"} ORDER BY a.no DESC LIMIT :n`,
-      { id: subscriptionId, since: tx.now - KEPT_MS, n: ask.limit + 1, ...(ask.before === null ? {} : { before: ask.before }) },
+      { id: ask.subscriptionId, since: tx.now - KEPT_MS, n: ask.limit + 1, ...(ask.before === null ? {} : { before: ask.before }) },
     );
     const page = found.slice(0, ask.limit);
     return {

@@ -48,6 +48,7 @@ export const queueOf: { [Name in Verb]?: (...args: Args<Name>) => number } = {
   saveConsumerHealth: (queueNo) => queueNo,
   createSubscription: ({ queueNo }) => queueNo,
   loadSubscription: (queueNo) => queueNo,
+  listAttempts: ({ queueNo }) => queueNo,
   leftOpen: ({ queueNo }) => queueNo,
 };
 
@@ -192,10 +193,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
       if (database.no >= databaseOf(after) && rows.length < limit)
         rows.push(...(await call(database, "listConsumers", [after, limit - rows.length])).result);
     return fresh(rows);
-  },
-  async listAttempts({ all }, call, ...args) {
-    const kept = await Promise.all(all.map(async (database) => (await call(database, "listAttempts", args)).result));
-    return fresh(kept.find(({ attempts }) => attempts.length > 0) ?? { attempts: [], next: null });
   },
   // What is told of deliveries is lost with a database that can't take it: nothing depends on it.
   async saveStatus(databases, call, rows) {

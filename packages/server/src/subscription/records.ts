@@ -28,7 +28,7 @@ export interface Records {
   note(subscriptionId: string, note: Note, atOnce: boolean): void;
   /** Keeps an attempt that began at `at`. */
   attempt(row: Omit<AttemptRow, "agoMs"> & { at: number }): void;
-  /** Writes what is waiting; answers once it is stored, rejects when it could not be. */
+  /** Writes what is waiting; answers once it is stored, or could not be: a database that is away keeps nobody from reading what others have. */
   flush(): Promise<void>;
   /** Writes what is waiting, if the store lets it, and keeps no timer. */
   close(): Promise<void>;
@@ -104,7 +104,7 @@ export function createRecords({ store, clock, report }: { store: Store; clock: C
       if (attempts.length > MOST_WAITING) attempts.shift();
       arm(LAZY_MS);
     },
-    flush,
+    flush: () => flush().catch(report),
     async close() {
       closed = true;
       timer?.cancel();

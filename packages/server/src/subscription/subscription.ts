@@ -344,7 +344,8 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
     },
     async attempts(row, { limit = PAGE, cursor }) {
       await records.flush();
-      const { attempts, next } = await store.run("listAttempts", row.id, { before: readCursor(cursor), limit });
+      const of = { subscriptionId: row.id, queueNo: row.queueNo };
+      const { attempts, next } = await store.run("listAttempts", { ...of, before: readCursor(cursor), limit });
       return wireAttempts(attempts, next === null ? null : writeCursor(next));
     },
     wakeAll: (overMs) => dispatcher.wakeAll(overMs),

@@ -69,7 +69,12 @@ it("A14, A13: two nodes deliver from two databases, and while one is away its qu
   await expect(send("there", "lost")).rejects.toThrow(/503.*The database eu can't be reached/);
   await expect(call("POST", "/queues", { name: "new", database: "eu" })).rejects.toThrow(/503.*The database eu can't be reached/);
   await expect(call("GET", "/queues")).rejects.toThrow(/503.*The database eu can't be reached/);
+  await expect(call("GET", "/subscriptions")).rejects.toThrow(/503.*The database eu can't be reached/);
   await expect(call("GET", "/queues/nowhere")).rejects.toThrow(/404/);
+  for (let i = 0; i < 2; i++) {
+    expect((await call<{ id: string }>("GET", `/subscriptions/${hook.id}`)).id).toBe(hook.id);
+    expect(await call("GET", `/subscriptions/${hook.id}/attempts`)).toMatchObject({ nextCursor: null });
+  }
   for (const { url } of cluster.nodes) expect((await fetch(`${url}/readyz`)).status).toBe(200);
   for (let i = 10; i < 20; i++) await send("here", `here ${i}`);
   await until(() => new Set(pushed("here")).size === 20);
@@ -83,6 +88,8 @@ it("A14, A13: two nodes deliver from two databases, and while one is away its qu
   cluster.up(first);
   for (let i = 20; i < 30; i++) await send("here", `here ${i}`);
   await until(() => new Set(pushed("here")).size === 30);
+  // Nor is a list shorter on the node that never reached the database.
+  for (let i = 0; i < 2; i++) await expect(call("GET", "/subscriptions")).rejects.toThrow(/503.*The database eu can't be reached/);
 
   await beside.resume();
   await until(() =>
