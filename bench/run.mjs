@@ -16,11 +16,12 @@ import * as workflows from "./figures/7-workflows.mjs";
 import * as latency from "./figures/8-latency.mjs";
 import * as fifo from "./figures/9-fifo.mjs";
 import * as topics from "./figures/10-topics.mjs";
+import * as nodes from "./figures/11-nodes.mjs";
 import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
-const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics];
+const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics, nodes];
 const { values: options } = parseArgs({
   options: {
     only: { type: "string" },

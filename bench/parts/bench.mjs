@@ -19,6 +19,8 @@ export async function createBench({ postgres, seconds, rounds, backlog, profileD
   const { port: sinkPort } = await sink.call("listen");
 
   return {
+    /** This run's PostgreSQL; `null` while SQLite is measured. */
+    postgres,
     seconds,
     backlog,
     sink,
