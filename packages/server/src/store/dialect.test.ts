@@ -10,10 +10,10 @@ import { expect, it } from "vitest";
 const WORDS =
   `ADD ALL ALTER AND ANY ARRAY AS BEGIN BETWEEN BY CASE COALESCE COLUMN COMMIT CONFLICT CREATE CROSS DEFAULT DELETE DESC DISTINCT DO DROP
   ELSE END EXISTS FOR FROM GROUP HAVING IF IN INDEX INSERT INTO IS JOIN KEY LATERAL LEFT LIMIT LOCKED MATERIALIZED MAX MIN NO NOT NOTHING NULL
-  OF OFFSET ON OR ORDER OVER PARTITION PRIMARY RECURSIVE REFERENCES RESTART RETURNING ROLLBACK SELECT SEQUENCE SET SHARE SKIP TABLE THEN UNION UNIQUE
+  OF OFFSET ON OR ORDER OVER PARTITION PRIMARY RECURSIVE REFERENCES RESTART RETURNING ROLLBACK ROWS SELECT SEQUENCE SET SHARE SKIP TABLE THEN UNION UNIQUE
   UPDATE USING VALUES WHEN WHERE WITH`.split(/\s+/);
 const FUNCTIONS =
-  `coalesce count extract floor generate_series greatest length max min nextval nullif octet_length row_number substr substring sum
+  `coalesce count extract floor generate_series greatest least length cardinality max min nextval nullif octet_length row_number substr substring sum
   unnest clock_timestamp`.split(/\s+/);
 const TYPES = ["bigint", "int", "text", "bytea", "bigint[]", "int[]"];
 const OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||"];
