@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: every figure that is asked of the product, beside its limit measured in the same run. It fails nothing: a missed
- * target is printed as missed. Options: --only 1,3 --engine sqlite|postgres --seconds 3 --rounds 5 --backlog 1000000 --json --write FILE
+ * target is printed as missed. Options: --only 1,3 --engine sqlite|postgres --seconds 3 --rounds 5 --backlog 1000000 --sleeping 100000 --json --write FILE
  * --profile DIR.
  */
 import { spawn } from "node:child_process";
@@ -17,11 +17,12 @@ import * as latency from "./figures/8-latency.mjs";
 import * as fifo from "./figures/9-fifo.mjs";
 import * as topics from "./figures/10-topics.mjs";
 import * as nodes from "./figures/11-nodes.mjs";
+import * as waiting from "./figures/12-waiting-runs.mjs";
 import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
-const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics, nodes];
+const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics, nodes, waiting];
 const { values: options } = parseArgs({
   options: {
     only: { type: "string" },
@@ -29,6 +30,7 @@ const { values: options } = parseArgs({
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "5" },
     backlog: { type: "string", default: "1000000" },
+    sleeping: { type: "string", default: "100000" },
     json: { type: "boolean", default: false },
     write: { type: "string" },
     profile: { type: "string" },
@@ -62,6 +64,7 @@ for (const engine of engines) {
       seconds: Number(options.seconds),
       rounds: Number(options.rounds),
       backlog: Number(options.backlog),
+      sleeping: Number(options.sleeping),
       profileDir: options.profile ?? null,
     });
     const begun = performance.now();

@@ -29,7 +29,7 @@ export async function pullApp(bench, product) {
   await product.api("POST", "/apps", { name: "pull", mode: "pull", maxConcurrency: 200 });
   const apiKey = product.headers.authorization.split(" ")[1];
   await executor.call("pull", { baseUrl: `http://127.0.0.1:${product.port}`, apiKey, app: "pull", concurrency: 200 });
-  while ((await product.api("GET", "/apps/pull/workflows")).workflows.length < 2) await sleep(50);
+  while ((await product.api("GET", "/apps/pull/workflows")).workflows.length === 0) await sleep(50);
   return executor;
 }
 

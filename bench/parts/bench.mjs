@@ -2,7 +2,7 @@
 import { startChild } from "./child.mjs";
 import { startProduct } from "./product.mjs";
 
-export async function createBench({ postgres, seconds, rounds, backlog, profileDir }) {
+export async function createBench({ postgres, seconds, rounds, backlog, sleeping, profileDir }) {
   const children = new Set();
   const products = new Set();
   const child = (file) => {
@@ -23,6 +23,7 @@ export async function createBench({ postgres, seconds, rounds, backlog, profileD
     postgres,
     seconds,
     backlog,
+    sleeping,
     sink,
     sinkPort,
     sinkUrl: `http://localhost:${sinkPort}/push`,
