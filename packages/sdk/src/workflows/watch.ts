@@ -58,6 +58,7 @@ export function watch(
     onEnded(listener) {
       tell = listener;
     },
-    stop: () => over.abort(),
+    // With a reason of our own: the platform's would be an error with its stack, for every execution.
+    stop: () => over.abort("over"),
   };
 }

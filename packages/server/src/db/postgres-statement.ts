@@ -93,7 +93,8 @@ function textOf(statement: Statement, rows: string, columns: readonly (readonly 
             : `${statement.table}.no`;
       const at = columns.findIndex(([name]) => key?.endsWith(`.${name}`));
       const keyed = key === null ? "" : `AND ${key} = ANY($${at + 1}::bigint[])`;
-      return `${statement.head} ${join} ${key === null ? rows : many(columns)} WHERE ${statement.where} ${keyed} RETURNING ${statement.returning}`;
+      const returning = statement.returning === undefined ? "" : `RETURNING ${statement.returning}`;
+      return `${statement.head} ${join} ${key === null ? rows : many(columns)} WHERE ${statement.where} ${keyed} ${returning}`;
     }
     case "take": {
       const carried = statement.carry.map((name) => `, r."${name}"`).join("");

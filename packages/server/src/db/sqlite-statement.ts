@@ -79,9 +79,9 @@ export function prepareSqlite(db: Database.Database, statement: Statement): Run 
       };
     }
     case "write": {
-      // By number alone there is nothing to find out first, and nobody asks what was written.
-      if (statement.where === "message.seq = :seq") {
-        const { text, order } = bind(`${statement.head} WHERE message.seq = :seq`, params);
+      // Where nobody asks what was written there is nothing to find out first.
+      if (statement.returning === undefined || statement.where === "message.seq = :seq") {
+        const { text, order } = bind(`${statement.head} WHERE ${statement.where}`, params);
         const prepared = db.prepare<Value[]>(text);
         const fill = filler(order);
         return (rows, now) => {

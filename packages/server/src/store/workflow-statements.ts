@@ -49,7 +49,6 @@ export const workflowStatements = {
     head: `UPDATE run SET status = 'running', started_at = coalesce(started_at, $now), executions = executions + 1, execution_seq = :seq,
       execution_receipt = :receipt, parked = 0, reason = NULL`,
     where: "run.no = :no",
-    returning: "run.no AS no",
   },
   "run.recorded": {
     kind: "write",
@@ -57,7 +56,6 @@ export const workflowStatements = {
     params: { no: "bigint", added: "int", ended: "int", bytes: "bigint" },
     head: "UPDATE run SET steps = steps + :added, ended_steps = :ended, journal_bytes = journal_bytes + :bytes",
     where: "run.no = :no",
-    returning: "run.no AS no",
   },
   "run.wait": {
     kind: "write",
@@ -65,7 +63,6 @@ export const workflowStatements = {
     params: { no: "bigint", reason: "text" },
     head: "UPDATE run SET status = 'waiting', reason = :reason, execution_seq = NULL, execution_receipt = NULL",
     where: "run.no = :no",
-    returning: "run.no AS no",
   },
   "run.end": {
     kind: "write",
@@ -74,7 +71,6 @@ export const workflowStatements = {
     head: `UPDATE run SET status = :to, reason = NULL, error = :error, output = CASE WHEN :known = 1 THEN :output END, ended_at = $now,
       execution_seq = NULL, execution_receipt = NULL, parked = 0`,
     where: "run.no = :no",
-    returning: "run.no AS no",
   },
   "wake.others": {
     kind: "select",
