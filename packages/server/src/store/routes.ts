@@ -205,10 +205,6 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     const kept = await asked([...parts.keys()], (database) => call(database, "addAttempts", [parts.get(database) ?? []]));
     return fresh(kept.reduce((sum, n) => sum + n, 0));
   },
-  async expireAttempts({ all }, call) {
-    await asked(all, (database) => call(database, "expireAttempts", []));
-    return fresh(null);
-  },
   sealedUnder: async ({ all }, call) => fresh([...new Set((await asked(all, (database) => call(database, "sealedUnder", []))).flat())]),
 
   async createTopicSubscription(databases, call, given) {

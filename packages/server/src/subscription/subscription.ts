@@ -34,9 +34,8 @@ const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const PAGE = 50;
 /** How many subscriptions outside the key's reach one page may walk over. */
 const WALK = 2_000;
-/** How many are read at once at the start, and how often old attempts are removed. */
+/** How many are read at once at the start. */
 const START_PAGE = 500;
-const EXPIRE_MS = 600_000;
 /** How often a node asks for work that it was not woken for: other nodes' wake-ups can be lost, a process's own can't. */
 const NET_MS = 20_000;
 
@@ -264,7 +263,6 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       for await (const row of activeLanes()) if (!running.has(row.subscription.queueNo)) run(row);
       for (const queueNo of early) running.get(queueNo)?.lane.wake();
       early = undefined;
-      every(EXPIRE_MS, () => store.run("expireAttempts"), "old attempts could not be removed");
       if (store.engine === "postgres") every(NET_MS, wakeDue, "work without a wake-up could not be looked for");
     },
     async stop(graceMs) {
