@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
 import * as single from "./figures/1-single-sends.mjs";
 import * as tens from "./figures/2-sends-of-ten.mjs";
 import * as push from "./figures/3-push.mjs";
+import * as storeAlone from "./figures/4-store.mjs";
 import * as backlog from "./figures/5-backlog.mjs";
 import * as idle from "./figures/6-idle.mjs";
 import * as workflows from "./figures/7-workflows.mjs";
@@ -22,7 +23,7 @@ import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
 import { table } from "./parts/table.mjs";
 
-const figures = [single, tens, push, backlog, idle, workflows, latency, fifo, topics, nodes, waiting];
+const figures = [single, tens, push, storeAlone, backlog, idle, workflows, latency, fifo, topics, nodes, waiting];
 const { values: options } = parseArgs({
   options: {
     only: { type: "string" },

@@ -5,9 +5,9 @@ import { startProduct } from "./product.mjs";
 export async function createBench({ postgres, seconds, rounds, backlog, sleeping, profileDir }) {
   const children = new Set();
   const products = new Set();
-  const child = (file) => {
+  const child = (file, flags = []) => {
     const profiled = file === "executor.mjs" && profileDir !== null;
-    const started = startChild(file, profiled ? ["--cpu-prof", "--cpu-prof-dir", profileDir] : []);
+    const started = startChild(file, profiled ? ["--cpu-prof", "--cpu-prof-dir", profileDir] : flags);
     children.add(started);
     return { ...started, stop: () => (children.delete(started) ? started.stop() : undefined) };
   };
