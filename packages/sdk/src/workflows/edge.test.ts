@@ -16,7 +16,7 @@ it("C11, W18: workflows run where there are only web globals, of the package's o
     conditions: ["@millrace/source"],
   });
   const foreign = Object.keys(metafile.inputs).filter(
-    (path) => !/packages\/(sdk\/src|contract\/src\/wire)\/(workflows\/)?[a-z-]+\.ts$/.test(path),
+    (path) => !/packages\/(sdk\/src|contract\/src\/wire)\/(workflows\/)?[a-z0-9-]+\.ts$/.test(path),
   );
   expect(foreign).toEqual([]);
   const vm = new EdgeVM();

@@ -220,7 +220,11 @@ export async function load(
         open = resolve;
       });
     },
-    resume: () => open(),
+    resume() {
+      // What the strike lost, if it did, never finishes: it is the checker's to tell, and must not hold the senders up.
+      unfinished.clear();
+      open();
+    },
     async finish({ waitForPushes }) {
       phase = "drain";
       await Promise.all(senders);
