@@ -19,6 +19,8 @@ it("WF-14, W9: 250 runs of a worker that died reach their end while the database
       return step.run("second", () => (first as number) * 0 + n);
     };
     const { row } = await w.app({ flow }, "pull");
+    // One worker is to hold all runs at once.
+    await w.apps.update(row, { maxConcurrency: RUNS });
     const poll = (max: number): Promise<Task[]> =>
       w.engine.poll(row.no, {
         announcement: { protocol: "1.2", buildId: "b", workflows: [{ name: "flow" }] },
@@ -34,6 +36,7 @@ it("WF-14, W9: 250 runs of a worker that died reach their end while the database
     const recorded = new Set<number>();
     for (let taken = 0; taken < RUNS; ) {
       const tasks = await poll(100);
+      expect(tasks).not.toEqual([]);
       taken += tasks.length;
       const executions = tasks
         .filter((_, i) => i % 2 === 0)
