@@ -12,6 +12,7 @@ import pg from "pg";
 import { createClock } from "../packages/server/src/clock.ts";
 import { type OpenStore, openStore } from "../packages/server/src/store/open.ts";
 import type { QueueSettings, SendRow } from "../packages/server/src/store/types.ts";
+import { queueSettings } from "./parts/queue-settings.ts";
 
 const SECONDS = Number(process.env.SECONDS ?? 3);
 const RUNS = Number(process.env.RUNS ?? 3);
@@ -29,25 +30,6 @@ const server =
 const url = server?.url ?? target;
 const isPostgres = url.startsWith("postgres");
 const body = Buffer.alloc(1000, "lorem ipsum ");
-
-const settings: QueueSettings = {
-  visibilityTimeoutMs: 30_000,
-  retentionMs: 345_600_000,
-  delayMs: 0,
-  maxAttempts: 5,
-  deadLetter: "list",
-  deadLetterNo: null,
-  retryBackoffMinMs: null,
-  retryBackoffMaxMs: null,
-  deduplicationWindowMs: 300_000,
-  contentBasedDeduplication: false,
-  concurrency: 100,
-  rateLimit: null,
-  groupConcurrency: 1,
-  maxBytes: null,
-  paused: false,
-  internal: false,
-};
 
 interface Scenario {
   /** Rows put there before: how many, in how many groups, due when. */
@@ -90,7 +72,7 @@ async function prepare(scenario: Scenario): Promise<OpenStore> {
   const first = await openStore({ url, clock });
   await first.close();
   const now = clock.now();
-  const text = JSON.stringify({ ...settings, ...scenario.settings });
+  const text = JSON.stringify({ ...queueSettings, ...scenario.settings });
   const queues = Array.from(
     { length: scenario.queues ?? 1 },
     (_, i) => `(${i + 1}, 'q${i}', 'q${i}', 1, 'production', 'q${i}', 'standard', '${text}', 'api', 0, 0)`,
@@ -101,7 +83,7 @@ async function prepare(scenario: Scenario): Promise<OpenStore> {
   const line = groups > 0 ? `CASE WHEN i <= ${groups} THEN ${due} END` : `${due}`;
   const columns = "seq, origin, queue_no, line_at, due_at, sent_at, expires_at, group_key, body, receives, attempts";
   const values = (series: string, bytes: string) =>
-    `INSERT INTO message (${columns}) SELECT i, i, 1, ${line}, ${due}, ${due}, ${due + settings.retentionMs}, ${group}, ${bytes}, 0, 0 FROM ${series}`;
+    `INSERT INTO message (${columns}) SELECT i, i, 1, ${line}, ${due}, ${due}, ${due + queueSettings.retentionMs}, ${group}, ${bytes}, 0, 0 FROM ${series}`;
   const before = [
     "INSERT INTO organization (no, id, name, created_at) VALUES (1, 'o', 'o', 0)",
     "INSERT INTO project (no, id, organization_no, name, created_at) VALUES (1, 'p', 1, 'p', 0)",

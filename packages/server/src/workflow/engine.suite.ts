@@ -285,12 +285,13 @@ export function engineSuite(kind: Engine): void {
       expect(w.executor.effects).toEqual(["clean up"]);
     });
 
+    const pausing: Workflow = async (_input, step) => {
+      await step.sleep("pause", 1_000);
+      return "done";
+    };
+
     it("W2, CTRL-09: where an old part of a deployment lacked the workflow, the run is executed again by itself, more and more seldom", async () => {
-      const flow: Workflow = async (_input, step) => {
-        await step.sleep("pause", 1_000);
-        return "done";
-      };
-      const { row } = await w.app({ flow });
+      const { row } = await w.app({ flow: pausing });
       const id = await w.start(row, "flow");
       await w.until(row, id, ({ status }) => status === "waiting");
       w.executor.workflows = {};
@@ -304,22 +305,18 @@ export function engineSuite(kind: Engine): void {
       await w.pass(60_000);
       expect((await w.until(row, id, () => true)).executions).toBe(4);
       // The same build, and nobody syncs.
-      w.executor.workflows = { flow };
+      w.executor.workflows = { flow: pausing };
       expect(await w.ended(row, id, 10_000)).toMatchObject({ status: "completed", reason: null });
     });
 
     it("W8: a run whose workflow the deployment lacks waits for a build that has it, and an answer's build id makes the server ask", async () => {
-      const flow: Workflow = async (_input, step) => {
-        await step.sleep("pause", 1_000);
-        return "done";
-      };
-      const { row } = await w.app({ flow });
+      const { row } = await w.app({ flow: pausing });
       const id = await w.start(row, "flow");
       await w.until(row, id, ({ status }) => status === "waiting");
       w.executor.workflows = {};
       await w.pass(1_000);
       expect(await w.until(row, id, ({ reason }) => reason !== null)).toMatchObject({ reason: { code: "workflow_not_found" } });
-      w.executor.workflows = { flow, other: async () => "other" };
+      w.executor.workflows = { flow: pausing, other: async () => "other" };
       w.executor.buildId = "build-2";
       await w.world.store.run("announce", row.no, {
         protocol: "1.2",
