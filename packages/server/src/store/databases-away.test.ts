@@ -2,7 +2,7 @@
 import { type PostgresServer, postgres, startPostgres } from "@millrace/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createClock } from "../clock.ts";
-import { ezghDefaults } from "../queue/settings.ts";
+import { newQueue } from "./new-queue.suite.ts";
 import { openStore } from "./open.ts";
 import type { OpenStore } from "./store.ts";
 
@@ -36,13 +36,10 @@ it("A14, A13: what is asked of a database that is away is refused by its name, t
   const store = await open();
   const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
   const project = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
-  const make = async (name: string, database: string, n: number): Promise<number> => {
-    const names = { id: `00000000-0000-4000-8000-00000000000${n}`, resourceName: `que_00000000000${n}`, name, database };
-    const given = { ...names, projectNo: project.no, environment: "production", type: "standard" as const, settings: ezghDefaults };
-    return (await store.once(null, "createQueue", { ...given, source: "api" as const })).result.no;
-  };
-  const here = await make("here", "default", 1);
-  const there = await make("there", "eu", 2);
+  const make = async (name: string, database: string): Promise<number> =>
+    (await store.once(null, "createQueue", newQueue(project.no, name, database))).result.no;
+  const here = await make("here", "default");
+  const there = await make("there", "eu");
   await send(store, there);
 
   await beside.halt("immediate");
@@ -53,7 +50,7 @@ it("A14, A13: what is asked of a database that is away is refused by its name, t
     () => store.run("stats", there),
     () => store.run("listQueues", project.no, "production", null, 10),
     () => store.run("findQueue", project.no, "production", "there"),
-    () => make("more", "eu", 3),
+    () => make("more", "eu"),
   ])
     await expect(refused()).rejects.toMatchObject(AWAY);
   // Nothing was reserved for what could not be made.

@@ -3,24 +3,10 @@ import { postgres } from "@millrace/testkit";
 import pg from "pg";
 import { expect, it } from "vitest";
 import { createClock } from "../clock.ts";
-import { ezghDefaults } from "../queue/settings.ts";
+import { newQueue } from "./new-queue.suite.ts";
 import { openStore } from "./open.ts";
-import type { NewQueue } from "./queue.ts";
 
 const clock = createClock();
-
-let drawn = 0;
-const queueOn = (projectNo: number, name: string, database: string): NewQueue => ({
-  id: `00000000-0000-4000-8000-${String(++drawn).padStart(12, "0")}`,
-  resourceName: `que_${String(drawn).padStart(12, "0")}`,
-  projectNo,
-  environment: "production",
-  name,
-  database,
-  type: "standard",
-  settings: ezghDefaults,
-  source: "api",
-});
 
 /** Starts on these databases and stops again; answers the names that it was on. */
 async function start(url: string, databases: Record<string, string>): Promise<string[]> {
@@ -36,7 +22,7 @@ it("A14, A10: a start names the database that is missing, mistaken or exchanged,
   const store = await openStore({ url, databases: { eu, us }, clock });
   const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
   const project = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
-  await store.once(null, "createQueue", queueOn(project.no, "orders", "eu"));
+  await store.once(null, "createQueue", newQueue(project.no, "orders", "eu"));
   await store.close();
 
   await expect(start(url, { us })).rejects.toThrow("databases: eu is not configured, and 1 queue lives on it: acme/shop/orders.");
@@ -62,7 +48,7 @@ it("A14: a node that has not heard of a database yet refuses its queues by its n
   const [alone, elsewhere, knows] = nodes;
   const organization = await alone.run("createOrganization", { id: "o-1", name: "acme" });
   const { no } = await alone.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
-  const made = (await knows.once(null, "createQueue", queueOn(no, "orders", "eu"))).result;
+  const made = (await knows.once(null, "createQueue", newQueue(no, "orders", "eu"))).result;
   for (const store of [alone, elsewhere]) {
     for (const reference of ["orders", made.id])
       await expect(store.run("findQueue", no, "production", reference)).rejects.toMatchObject({
@@ -70,7 +56,7 @@ it("A14: a node that has not heard of a database yet refuses its queues by its n
         message: "The queue lives on the database eu, which is not in this server's configuration.",
       });
     expect(await store.run("findQueue", no, "production", "others")).toBeNull();
-    await expect(store.once(null, "createQueue", queueOn(no, "orders", "default"))).rejects.toMatchObject({ code: "queue_exists" });
+    await expect(store.once(null, "createQueue", newQueue(no, "orders", "default"))).rejects.toMatchObject({ code: "queue_exists" });
   }
   await Promise.all(nodes.map((store) => store.close()));
 });
@@ -88,8 +74,8 @@ it("A14, A12: a database that was restored from an older backup than the other g
   let store = await open();
   const organization = await store.run("createOrganization", { id: "o-1", name: "acme" });
   const { no } = await store.run("createProject", { id: "p-1", environmentId: "e-1", name: "shop", organizationNo: organization.no });
-  const first = (await store.once(null, "createQueue", queueOn(no, "first", "eu"))).result;
-  await store.once(null, "createQueue", queueOn(no, "second", "eu"));
+  const first = (await store.once(null, "createQueue", newQueue(no, "first", "eu"))).result;
+  await store.once(null, "createQueue", newQueue(no, "second", "eu"));
   await store.close();
 
   // The default one knows nothing of the second queue any more, the other one nothing of the first.
@@ -97,9 +83,9 @@ it("A14, A12: a database that was restored from an older backup than the other g
   await asked(eu, "DELETE FROM queue WHERE name = 'first'");
   store = await open();
   expect(await store.run("findQueue", no, "production", "first")).toBeNull();
-  const third = queueOn(no, "third", "eu");
+  const third = newQueue(no, "third", "eu");
   expect((await store.once(null, "createQueue", third)).result).toMatchObject({ id: third.id, name: "third" });
-  const again = (await store.once(null, "createQueue", queueOn(no, "first", "eu"))).result;
+  const again = (await store.once(null, "createQueue", newQueue(no, "first", "eu"))).result;
   expect(again.no).not.toBe(first.no);
   expect(await store.run("findQueue", no, "production", "first")).toMatchObject({ no: again.no, id: again.id });
   await store.close();

@@ -2,7 +2,7 @@
 import { postgres } from "@millrace/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createClock } from "../clock.ts";
-import { ezghDefaults } from "../queue/settings.ts";
+import { newQueue } from "./new-queue.suite.ts";
 import { openStore } from "./open.ts";
 import { settlePlaced } from "./placing.ts";
 import type { OpenStore } from "./store.ts";
@@ -10,7 +10,6 @@ import type { QueueSettings, SendRow } from "./types.ts";
 
 const clock = createClock();
 const text = (body: string): Uint8Array => new TextEncoder().encode(body);
-let drawn = 0;
 
 /** An installation on a default database and others, with a project in it. */
 async function install(names: readonly string[]) {
@@ -25,17 +24,6 @@ async function install(names: readonly string[]) {
   return { server, url, databases, open, store, projectNo: project.no };
 }
 
-const given = (projectNo: number, name: string, database?: string, settings: Partial<QueueSettings> = {}) => ({
-  id: `00000000-0000-4000-8000-${String(++drawn).padStart(12, "0")}`,
-  resourceName: `que_${String(drawn).padStart(12, "0")}`,
-  projectNo,
-  environment: "production",
-  name,
-  database,
-  type: "standard" as const,
-  settings: { ...ezghDefaults, ...settings },
-  source: "api" as const,
-});
 const message = (queueNo: number, body: string): SendRow => ({
   queueNo,
   body: text(body),
@@ -57,14 +45,14 @@ describe("queues on several databases", () => {
   afterAll(() => store.close());
 
   it("A14: a queue is made on the database it names, else on the default one, and says so wherever it is read", async () => {
-    const { result: here } = await store.once(null, "createQueue", given(projectNo, "here"));
-    const { result: there } = await store.once(null, "createQueue", given(projectNo, "there", "eu"));
+    const { result: here } = await store.once(null, "createQueue", newQueue(projectNo, "here"));
+    const { result: there } = await store.once(null, "createQueue", newQueue(projectNo, "there", "eu"));
     expect([here.database, there.database]).toEqual(["default", "eu"]);
     for (const reference of ["there", there.id, there.resourceName])
       expect(await store.run("findQueue", projectNo, "production", reference)).toMatchObject({ no: there.no, database: "eu" });
     expect(await store.run("getQueue", there.no)).toMatchObject({ name: "there", database: "eu" });
     expect(await store.run("updateQueue", there.no, { delayMs: 0 })).toMatchObject({ database: "eu" });
-    await expect(store.once(null, "createQueue", given(projectNo, "nowhere", "mars"))).rejects.toMatchObject({
+    await expect(store.once(null, "createQueue", newQueue(projectNo, "nowhere", "mars"))).rejects.toMatchObject({
       code: "invalid_request",
       details: { path: "database", bound: "one of default, eu, us" },
     });
@@ -73,7 +61,7 @@ describe("queues on several databases", () => {
   it("A14: messages go to their queue's database and come from there, and no two databases give out one number", async () => {
     const queues = await Promise.all(
       ["default", "eu", "us"].map(
-        async (database) => (await store.once(null, "createQueue", given(projectNo, `work-${database}`, database))).result,
+        async (database) => (await store.once(null, "createQueue", newQueue(projectNo, `work-${database}`, database))).result,
       ),
     );
     // One call with messages of all of them.
@@ -93,7 +81,9 @@ describe("queues on several databases", () => {
 
   it("A14: a name is one over all databases, whoever makes the queues at once", async () => {
     const outcomes = await Promise.allSettled(
-      ["default", "eu", "us", "eu", "default", "us"].map((database) => store.once(null, "createQueue", given(projectNo, "only", database))),
+      ["default", "eu", "us", "eu", "default", "us"].map((database) =>
+        store.once(null, "createQueue", newQueue(projectNo, "only", database)),
+      ),
     );
     const made = outcomes.flatMap((each) => (each.status === "fulfilled" ? [each.value.result] : []));
     expect(made).toHaveLength(1);
@@ -106,7 +96,7 @@ describe("queues on several databases", () => {
     const made = await store.run("createProject", { id: "p-list", environmentId: "e-list", name: "list", organizationNo });
     // Bytes order these otherwise than most locales do.
     const names = ["B", "a", "_x", "C.1", "b", "Z", "c-2", "A", "9"];
-    for (const [i, name] of names.entries()) await store.once(null, "createQueue", given(made.no, name, ["default", "eu", "us"][i % 3]));
+    for (const [i, name] of names.entries()) await store.once(null, "createQueue", newQueue(made.no, name, ["default", "eu", "us"][i % 3]));
     const listed: string[] = [];
     for (let after: string | null = null; ; ) {
       const page: { name: string; database: string }[] = await store.run("listQueues", made.no, "production", after, 2);
@@ -114,7 +104,7 @@ describe("queues on several databases", () => {
       after = page.at(-1)?.name ?? null;
       if (page.length < 2) break;
       // A page that was read is not moved by what comes before it.
-      if (listed.length === 4) await store.once(null, "createQueue", given(made.no, "0", "us"));
+      if (listed.length === 4) await store.once(null, "createQueue", newQueue(made.no, "0", "us"));
     }
     const expected = names.map((name, i) => `${name}@${["default", "eu", "us"][i % 3]}`).sort();
     expect(listed).toEqual(expected);
@@ -122,7 +112,7 @@ describe("queues on several databases", () => {
 
   it("A14: dead letters stay on their database and go back from there; a dead-letter queue elsewhere is refused by both names", async () => {
     const make = async (name: string, database: string, settings: Partial<QueueSettings> = {}) =>
-      (await store.once(null, "createQueue", given(projectNo, name, database, settings))).result;
+      (await store.once(null, "createQueue", newQueue(projectNo, name, database, settings))).result;
     const letters = await make("letters", "eu");
     const link = { maxAttempts: 1, deadLetter: "queue" as const, deadLetterNo: letters.no };
     const source = await make("source", "eu", link);
@@ -155,27 +145,27 @@ describe("queues on several databases", () => {
 
   it("A14, Q12: a creation under a key happens once, whatever became of the first try, and its answer outlives the queue", async () => {
     const key = { scope: "create", key: "k-1", hash: "h-1" };
-    const asked = given(projectNo, "keyed", "eu");
+    const asked = newQueue(projectNo, "keyed", "eu");
     const first = await store.once(key, "createQueue", asked);
     expect(first.replayed).toBe(false);
-    const second = await store.once(key, "createQueue", given(projectNo, "keyed", "eu"));
+    const second = await store.once(key, "createQueue", newQueue(projectNo, "keyed", "eu"));
     expect(second).toEqual({ result: first.result, replayed: true });
     expect(await store.run("madeQueue", key)).toMatchObject({ no: first.result.no, database: "eu" });
-    await expect(store.once({ ...key, hash: "other" }, "createQueue", given(projectNo, "keyed", "us"))).rejects.toMatchObject({
+    await expect(store.once({ ...key, hash: "other" }, "createQueue", newQueue(projectNo, "keyed", "us"))).rejects.toMatchObject({
       code: "idempotency_conflict",
     });
     await store.run("deleteQueue", first.result.no);
-    expect((await store.once(key, "createQueue", given(projectNo, "keyed", "eu"))).result).toEqual(first.result);
+    expect((await store.once(key, "createQueue", newQueue(projectNo, "keyed", "eu"))).result).toEqual(first.result);
     expect(await store.run("findQueue", projectNo, "production", "keyed")).toBeNull();
   });
 
   it("A14, Q12: a creation that its database refused leaves its name and its key free", async () => {
     const key = { scope: "create", key: "k-2", hash: "h-2" };
     const wrong = { retryBackoffMinMs: 9_000, retryBackoffMaxMs: 1_000 };
-    await expect(store.once(key, "createQueue", given(projectNo, "refused", "eu", wrong))).rejects.toMatchObject({
+    await expect(store.once(key, "createQueue", newQueue(projectNo, "refused", "eu", wrong))).rejects.toMatchObject({
       code: "invalid_request",
     });
-    const { result } = await store.once({ ...key, hash: "h-3" }, "createQueue", given(projectNo, "refused", "us"));
+    const { result } = await store.once({ ...key, hash: "h-3" }, "createQueue", newQueue(projectNo, "refused", "us"));
     expect(result.database).toBe("us");
   });
 
@@ -185,46 +175,46 @@ describe("queues on several databases", () => {
     if (home === undefined || eu === undefined) throw new Error("there are three databases");
     const key = { scope: "create", key: "k-4", hash: "h-4" };
     // Died before its database heard of it: repeated under its key it is made, once.
-    const asked = given(projectNo, "half", "eu");
+    const asked = newQueue(projectNo, "half", "eu");
     const { result: reserved } = await home.store.once(key, "reserveQueue", eu.no, asked, key);
     expect(await store.run("findQueue", projectNo, "production", "half")).toBeNull();
-    await expect(store.once(null, "createQueue", given(projectNo, "half", "us"))).rejects.toMatchObject({ code: "queue_exists" });
+    await expect(store.once(null, "createQueue", newQueue(projectNo, "half", "us"))).rejects.toMatchObject({ code: "queue_exists" });
     // The door draws another id for each try: the one that was reserved is the queue's.
-    const { result: again } = await store.once(key, "createQueue", given(projectNo, "half", "eu"));
+    const { result: again } = await store.once(key, "createQueue", newQueue(projectNo, "half", "eu"));
     expect(again).toMatchObject({ no: reserved.no, id: asked.id, resourceName: asked.resourceName, database: "eu" });
     for (const reference of ["half", again.id, again.resourceName])
       expect(await store.run("findQueue", projectNo, "production", reference)).toMatchObject({ no: reserved.no });
 
     // Died when the queue was made, but not known to be: it stays. Died before: its name is free, and nobody makes it any more.
-    const made = given(projectNo, "made", "eu");
+    const made = newQueue(projectNo, "made", "eu");
     const { result: one } = await home.store.once(null, "reserveQueue", eu.no, made, null);
     const owners = await home.store.run("ownersOf", made);
     await eu.store.run("makePlaced", one.no, made, owners);
-    const never = given(projectNo, "never", "eu");
+    const never = newQueue(projectNo, "never", "eu");
     const { result: other } = await home.store.once(null, "reserveQueue", eu.no, never, null);
     for (const open of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, open);
     expect(await store.run("openPlacedQueues", 0, 10)).toEqual([]);
     expect(await store.run("findQueue", projectNo, "production", "made")).toMatchObject({ no: one.no });
-    expect((await store.once(null, "createQueue", given(projectNo, "never", "us"))).result.database).toBe("us");
+    expect((await store.once(null, "createQueue", newQueue(projectNo, "never", "us"))).result.database).toBe("us");
     expect(await eu.store.run("makePlaced", other.no, never, owners)).toBeNull();
 
     // Died in a deletion.
     await home.store.run("openPlaced", one.no);
     await eu.store.run("deleteQueue", one.no);
     for (const open of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, open);
-    expect((await store.once(null, "createQueue", given(projectNo, "made"))).result.database).toBe("default");
+    expect((await store.once(null, "createQueue", newQueue(projectNo, "made"))).result.database).toBe("default");
   });
 
   it("A14, A5: a project with queues on any database is not deleted", async () => {
     const organizationNo = (await store.run("findOrganization", "acme"))?.no ?? 0;
     const make = (id: string) => store.run("createProject", { id, environmentId: `e-${id}`, name: "short-lived", organizationNo });
     const first = await make("p-2");
-    const { result } = await store.once(null, "createQueue", given(first.no, "left", "us"));
+    const { result } = await store.once(null, "createQueue", newQueue(first.no, "left", "us"));
     await expect(store.run("deleteProject", first.no)).rejects.toMatchObject({ code: "not_empty" });
     await store.run("deleteQueue", result.no);
     await store.run("deleteProject", first.no);
     // Another project of the same name has queues there too.
     const second = await make("p-3");
-    expect((await store.once(null, "createQueue", given(second.no, "left", "us"))).result.database).toBe("us");
+    expect((await store.once(null, "createQueue", newQueue(second.no, "left", "us"))).result.database).toBe("us");
   });
 });
