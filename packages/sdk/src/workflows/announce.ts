@@ -13,7 +13,7 @@ async function buildIdOf(workflows: readonly AnyWorkflow[]): Promise<string> {
   return hex(await sha256(new TextEncoder().encode(texts.join("\n\n")))).slice(0, 16);
 }
 
-/** The announcement. `buildId` is the one given, `MILLRACE_BUILD_ID`, or made of the functions' texts and options. */
+/** The announcement. `buildId` is the one given, `MILLRACE_BUILD_ID`, or made of the functions' texts, `timeout` and `concurrency`. */
 export async function announcementOf(workflows: readonly AnyWorkflow[], buildId: string | undefined): Promise<Announcement> {
   return {
     protocol: protocolVersion,

@@ -48,7 +48,6 @@ export function createLeases({ now, wait }: Pick<Runtime, "now" | "wait">): Leas
     const next = Math.min(...[...held].map(({ dueAt }) => dueAt));
     if (next >= (waiting?.until ?? Number.POSITIVE_INFINITY)) return;
     waiting?.stop.abort();
-    if (next === Number.POSITIVE_INFINITY) return;
     const own = { until: next, stop: new AbortController() };
     waiting = own;
     void wait(next - now(), own.stop.signal).then(() => {

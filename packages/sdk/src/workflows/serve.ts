@@ -20,7 +20,7 @@ export interface ServeOptions {
   signingSecret?: Secrets;
   /** Takes requests without a signature. For development only. */
   allowUnsigned?: boolean;
-  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts and options. */
+  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts, `timeout` and `concurrency`. */
   buildId?: string;
   /** Network, time and chance, for tests. */
   runtime?: Partial<Runtime>;

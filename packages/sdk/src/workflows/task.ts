@@ -15,6 +15,8 @@ export interface Surrounds {
   runtime: Runtime;
   /** Aborted when the execution is lost. */
   signal: AbortSignal;
+  /** Hears why an execution was lost, where the server said so to this side's question. */
+  onLost?: (error: unknown) => void;
   /** Whether no step may begin any more. */
   closing(): boolean;
 }

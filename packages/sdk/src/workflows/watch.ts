@@ -24,7 +24,7 @@ export interface Watched {
 /** Watches an execution until `stop`. */
 export function watch(
   { token, cancelled }: Task,
-  { reporter, runtime, signal }: Pick<Surrounds, "reporter" | "runtime" | "signal">,
+  { reporter, runtime, signal, onLost }: Pick<Surrounds, "reporter" | "runtime" | "signal" | "onLost">,
 ): Watched {
   const lost = createFan(signal).fork();
   const cancelling = new AbortController();
@@ -45,6 +45,7 @@ export function watch(
         if (standing.ended.length > 0) tell?.(standing.ended);
       } catch (error) {
         lost.abort(error);
+        onLost?.(error);
         return;
       }
     }

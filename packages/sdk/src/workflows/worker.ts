@@ -30,7 +30,7 @@ export interface WorkerOptions extends ConnectionOptions {
   concurrency?: number;
   /** Stops the worker: steps that were begun end and are recorded, then their runs are given back. */
   signal?: AbortSignal;
-  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts and options. */
+  /** Names the deployed code, and must change with it; `MILLRACE_BUILD_ID`, else made of the functions' texts, `timeout` and `concurrency`. */
   buildId?: string;
   /** Told of every error; written to the console unless given. What it throws is ignored. */
   onError?: (error: unknown, context: WorkerErrorContext) => void;
@@ -87,7 +87,11 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     const release = leases.keep(task, reporter, lost);
     try {
       const closing = () => signal?.aborted === true;
-      const answer = await runTask(task, { workflows: named, reporter, runtime, signal: lost.signal, closing });
+      const answer = await runTask(task, {
+        ...{ workflows: named, reporter, runtime, closing },
+        signal: lost.signal,
+        onLost: (error) => lost.abort(error),
+      });
       if (lost.signal.aborted) return report(lost.signal.reason, "execute", task.run.id);
       if (answer === undefined) return;
       await reporter.end(task.token, answer, lost.signal);

@@ -7,18 +7,17 @@ import { createHash } from "node:crypto";
 import { gigadriveMessage, type Reading } from "@millrace/contract/wire";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
-import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
   createEndpointLane,
   type Deliveries,
   type EndpointLaneDeps,
   type Leased,
   type Outgoing,
+  openFor,
   type Terms,
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource } from "../delivery/lane.ts";
-import { START_MS } from "../delivery/tenure.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { ConsumerRow } from "../store/consumer.ts";
 import type { Store } from "../store/store.ts";
@@ -120,7 +119,7 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
     store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs + AHEAD_MS, openMs: terms().timeoutMs + START_MS }),
+    requests: () => ({ batchSize: 1, ...openFor(terms()) }),
     failing: async () => (await store.run("loadConsumer", queueNo))?.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: first.failing, tenure }, deliveries);

@@ -66,6 +66,12 @@ export interface Terms {
   leaseMs: number;
 }
 
+/** The longest lease a claim of a lane with these terms gets, and how long after its claim a request can still be open; milliseconds. */
+export const openFor = ({ leaseMs, timeoutMs }: Terms): { leaseMs: number; openMs: number } => ({
+  leaseMs: leaseMs + AHEAD_MS,
+  openMs: timeoutMs + START_MS,
+});
+
 /** The lease of everything one claim brought, by this process's clock, and how long a request within it may take; milliseconds. */
 export interface Lease {
   at: number;

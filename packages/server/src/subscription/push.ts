@@ -6,7 +6,6 @@ import { ezghPush, type Reading, type SigningKey } from "@millrace/contract/wire
 import { uuidv7 } from "uuidv7";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
-import { AHEAD_MS } from "../delivery/dispatcher.ts";
 import {
   createEndpointLane,
   type Deliveries,
@@ -14,11 +13,11 @@ import {
   type EndpointLaneDeps,
   type Leased,
   type Outgoing,
+  openFor,
   type Terms,
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
 import type { LaneSource } from "../delivery/lane.ts";
-import { START_MS } from "../delivery/tenure.ts";
 import { signingKeys } from "../identity/signing-keys.ts";
 import type { Vault } from "../identity/vault.ts";
 import { lagMs } from "../queue/lag.ts";
@@ -133,10 +132,7 @@ export function createPush(deps: PushDeps, first: LaneRow<HttpsTarget>): Push {
     store,
     clock,
     queueNo,
-    requests: () => {
-      const { timeoutMs, leaseMs } = terms();
-      return { batchSize: row.subscription.batchSize, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + START_MS };
-    },
+    requests: () => ({ batchSize: row.subscription.batchSize, ...openFor(terms()) }),
     failing: async () => (await store.run("loadSubscription", queueNo))?.subscription.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: row.subscription.failing, tenure }, deliveries);

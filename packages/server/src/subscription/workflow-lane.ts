@@ -5,9 +5,7 @@
 import { type Reading, retryAfterMs } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import { createTenure } from "../cluster/tenure.ts";
-import { AHEAD_MS } from "../delivery/dispatcher.ts";
-import { createEndpointLane, type Deliveries, type Outgoing, type Terms } from "../delivery/endpoint-lane.ts";
-import { START_MS } from "../delivery/tenure.ts";
+import { createEndpointLane, type Deliveries, type Outgoing, openFor, type Terms } from "../delivery/endpoint-lane.ts";
 import type { DeliveryResult } from "../delivery/types.ts";
 import { lagMs } from "../queue/lag.ts";
 import type { LaneRow, LastError, WorkflowTarget } from "../store/subscription.ts";
@@ -115,10 +113,7 @@ export function createWorkflowLane(deps: WorkflowLaneDeps, first: LaneRow<Workfl
     store,
     clock,
     queueNo,
-    requests: () => {
-      const { timeoutMs, leaseMs } = terms();
-      return { batchSize: 1, leaseMs: leaseMs + AHEAD_MS, openMs: timeoutMs + START_MS };
-    },
+    requests: () => ({ batchSize: 1, ...openFor(terms()) }),
     failing: async () => (await store.run("loadSubscription", queueNo))?.subscription.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing: row.subscription.failing, tenure }, deliveries);

@@ -11,10 +11,10 @@ import {
   type EndpointLane,
   type EndpointLaneDeps,
   type Outgoing,
+  openFor,
   type Terms,
 } from "../delivery/endpoint-lane.ts";
 import { hmac } from "../delivery/hmac.ts";
-import { START_MS } from "../delivery/tenure.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { TopicLaneRow } from "../store/topic-lane.ts";
 import { partsFor } from "./content.ts";
@@ -126,7 +126,7 @@ export function createWebhookLane(deps: TopicLaneDeps, row: () => TopicLaneRow, 
     store: deps.store,
     clock,
     queueNo,
-    requests: () => ({ batchSize: 1, leaseMs: terms().leaseMs, openMs: terms().timeoutMs + START_MS }),
+    requests: () => ({ batchSize: 1, ...openFor(terms()) }),
     failing: async () => (await deps.store.run("topicLanes", [queueNo]))[0]?.subscription.failing ?? false,
   });
   const lane = createEndpointLane(deps, { terms: terms(), failing, tenure }, deliveries);

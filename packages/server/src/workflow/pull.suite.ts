@@ -172,11 +172,14 @@ export function pullSuite(kind: Engine): void {
       for (const id of others) expect(await w.run(row, id)).toMatchObject({ status: "queued", executions: 0, startedAt: null });
       w.world.clock.advance(1_000);
       const left = new Set(others);
-      while (left.size > 0)
-        for (const task of await poll(row, { waitMs: 1_000 })) {
+      while (left.size > 0) {
+        const some = await poll(row, { waitMs: 1_000 });
+        expect(some).not.toEqual([]);
+        for (const task of some) {
           await work(task);
           left.delete(task.run.id);
         }
+      }
       for (const id of others) expect(await w.run(row, id)).toMatchObject({ status: "completed", executions: 1 });
     });
 
@@ -200,6 +203,7 @@ export function pullSuite(kind: Engine): void {
       expect(again.map(({ run }) => run.id).sort()).toEqual([...taken.slice(1), ...next].map(({ run }) => run.id).sort());
       let batch = again;
       while (open.size > 0) {
+        expect(batch).not.toEqual([]);
         expect(batch.length).toBeLessThanOrEqual(3);
         for (const task of batch) {
           await work(task);

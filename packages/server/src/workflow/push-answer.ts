@@ -19,6 +19,11 @@ export interface PushAnswer extends Verdict {
 const decoder = new TextDecoder("utf-8", { fatal: true });
 const LOST: PushAnswer = { ok: false, slowDown: false, error: "", answer: null, protocol: "", buildId: null, retryAfterMs: null };
 
+/** What a schema finds wrong first: where, and what. */
+export function firstIssue({ issues: [first] }: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
+  return first === undefined ? "" : `${first.path.join(".")} ${first.message}`;
+}
+
 /** The JSON object of a body; `null` when it is not one. */
 export function objectOf(body: Uint8Array): Record<string, unknown> | null {
   try {
@@ -65,7 +70,5 @@ export function readPushAnswer(result: DeliveryResult, nowMs: number): PushAnswe
   }
   const parsed = workflowProtocol.executionAnswer.safeParse(value);
   if (parsed.success) return { ...read, answer: parsed.data };
-  const [issue] = parsed.error.issues;
-  const where = issue === undefined ? "" : `: ${issue.path.join(".")} ${issue.message}`;
-  return { ...LOST, error: cut(`the answer is not one of the workflow protocol${where}`, maxErrorLength) };
+  return { ...LOST, error: cut(`the answer is not one of the workflow protocol: ${firstIssue(parsed.error)}`, maxErrorLength) };
 }

@@ -10,7 +10,7 @@ import { hmac } from "../delivery/hmac.ts";
 import type { Attempt, DeliveryResult } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
 import type { Store } from "../store/store.ts";
-import { httpError, objectOf } from "./push-answer.ts";
+import { firstIssue, httpError, objectOf } from "./push-answer.ts";
 import { keysOf } from "./push-lane.ts";
 
 /** How long an app may take to answer. */
@@ -36,10 +36,7 @@ function read(result: DeliveryResult): Announcement | string {
   const { reason } = value as { reason?: { code?: unknown; message?: unknown } };
   if (value.status === "blocked") return `${String(reason?.code ?? "blocked")}: ${String(reason?.message ?? "")}`;
   const parsed = workflowProtocol.announcement.safeParse(value);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    return `the answer is not an announcement: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`;
-  }
+  if (!parsed.success) return `the answer is not an announcement: ${firstIssue(parsed.error)}`;
   if (!speaks(parsed.data.protocol)) return `protocol_unsupported: the app speaks ${parsed.data.protocol}, this server ${protocolVersion}`;
   return parsed.data;
 }

@@ -1,8 +1,8 @@
 /** The order of results that are grouped by workflow, where endings meet: within one transaction, and in two at once. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { putQueue, type TestEngine, testEngine } from "../store/engines.suite.ts";
-import type { RunResult } from "../store/run-result.ts";
-import { carryOut, noEffects } from "../store/wake.ts";
+import { putQueue, type TestEngine, testEngine } from "./engines.suite.ts";
+import type { RunResult } from "./run-result.ts";
+import { carryOut, noEffects } from "./wake.ts";
 
 const QUEUE = 5;
 const result = (runId: string, length: number): RunResult => ({
@@ -48,8 +48,14 @@ for (const kind of ["sqlite", "postgres"] as const) {
       });
       await carried;
       const second = test.db.transaction((tx) => carryOut(tx, { ...noEffects(), results: [result("small", 20)] }));
-      const waits = () => test.db.transaction((tx) => tx.query("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"));
-      while ((await waits()).length === 0);
+      let over = false;
+      void second.finally(() => {
+        over = true;
+      });
+      const waiting = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 7404 AND NOT granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+      while (!over && (await test.db.transaction((tx) => tx.query(waiting))).length === 0);
+      expect(over).toBe(false);
       commit();
       await Promise.all([first, second]);
       expect(await kept()).toEqual([{ run_id: "large" }, { run_id: "small" }]);
