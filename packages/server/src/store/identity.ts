@@ -41,7 +41,8 @@ export async function nextNo(tx: Tx): Promise<number> {
   return Number(row?.last);
 }
 
-const lockCounter = (tx: Tx) => tx.query("UPDATE queue_counter SET last = last");
+/** Locks the counter until the commit. */
+export const lockCounter = (tx: Tx) => tx.query("UPDATE queue_counter SET last = last");
 
 const ORGANIZATION = "no, id, name, created_at";
 const PROJECT = `p.no AS no, p.id AS id, p.name AS name, p.created_at AS created_at,

@@ -4,6 +4,7 @@
  */
 import type { Row, Tx } from "../db/db.ts";
 import { firstMessageOf, MOST_DATABASES, placedQueueNo } from "./database-numbers.ts";
+import { lockCounter } from "./identity.ts";
 
 /** A database by its name. `joined`: it has said once that it is the one. */
 export interface JoinedDatabase {
@@ -41,7 +42,7 @@ async function lastQueueOf(tx: Tx): Promise<number | null> {
 export const joinedDatabaseVerbs = {
   /** The number of a name, a new one if it is new. Rejects when this is not a default database, or has had too many others. */
   async enrolDatabase(tx: Tx, name: string, id: string): Promise<JoinedDatabase> {
-    await tx.query("UPDATE queue_counter SET last = last");
+    await lockCounter(tx);
     const [known] = await tx.query("SELECT no, name, id, joined FROM placed_database WHERE name = :name", { name });
     if (known !== undefined) return joinedOf(known);
     const [count] = await tx.query("SELECT COALESCE(MAX(no), 0) + 1 AS no FROM placed_database");
@@ -94,7 +95,7 @@ export const joinedDatabaseVerbs = {
    * Rejects with what is wrong with it.
    */
   async becomeDatabase(tx: Tx, { no, name, id, joined }: JoinedDatabase): Promise<number | null> {
-    await tx.query("UPDATE queue_counter SET last = last");
+    await lockCounter(tx);
     const own = await itself(tx);
     if (own !== null) {
       if (own.id === id) return lastQueueOf(tx);

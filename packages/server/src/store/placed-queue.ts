@@ -7,7 +7,8 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Row, Tx } from "../db/db.ts";
 import { DEFAULT_DATABASE, placedQueueNo, QUEUES_EACH } from "./database-numbers.ts";
-import { type MadeQueue, makeQueue, type NewQueue, nameTaken, queueVerbs } from "./queue.ts";
+import { lockCounter } from "./identity.ts";
+import { type MadeQueue, makeQueue, type NewQueue, nameTaken, queueVerbs, referenced } from "./queue.ts";
 import type { IdempotencyKey } from "./types.ts";
 
 /** Those that a queue belongs to, as its own database repeats them: they never change. */
@@ -38,12 +39,9 @@ type Name = Pick<NewQueue, "projectNo" | "environment" | "name">;
 
 /** A number that was forgone is remembered for so long: whoever would still make that queue is long gone. */
 const FORGONE_MS = 86_400_000;
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const RESOURCE_NAME = /^que_[a-z0-9]{12}$/;
 
 const SELECT = `SELECT q.no AS no, q.id AS id, d.name AS database, q.open_since AS open_since
   FROM placed_queue q JOIN placed_database d ON d.no = q.database_no`;
-const lockCounter = (tx: Tx) => tx.query("UPDATE queue_counter SET last = last");
 const placedOf = (row: Row, now: number): PlacedQueue => ({
   no: row.no as number,
   id: row.id as string,
@@ -133,12 +131,12 @@ export const placedQueueVerbs = {
 
   /** A placed queue by UUID, resource name or name, as `findQueue` has it. */
   async findPlaced(tx: Tx, projectNo: number, environment: string, reference: string): Promise<PlacedQueue | null> {
-    const id = reference.toLowerCase();
-    const column = UUID.test(id) ? "id" : RESOURCE_NAME.test(reference) ? "resource_name" : "name";
-    const [row] = await tx.query(
-      `${SELECT} WHERE q.project_no = :projectNo AND q.environment = :environment AND q.${column} = :reference`,
-      { projectNo, environment, reference: column === "id" ? id : reference },
-    );
+    const { column, value } = referenced(reference);
+    const [row] = await tx.query(`${SELECT} WHERE q.project_no = :projectNo AND q.environment = :environment AND q.${column} = :value`, {
+      projectNo,
+      environment,
+      value,
+    });
     return row === undefined ? null : placedOf(row, tx.now);
   },
 

@@ -138,13 +138,19 @@ async function getQueue(tx: Tx, no: number): Promise<QueueRow | null> {
   return row === undefined ? null : queueOf(row);
 }
 
-/** A queue of one environment by UUID, resource name or name: no name has the form of the other two (Q1). */
-async function findQueue(tx: Tx, projectNo: number, environment: string, reference: string): Promise<QueueRow | null> {
+/** What a reference to a queue names, and where that stands: a UUID, a resource name or a name, which has the form of neither (Q1). */
+export function referenced(reference: string): { column: "id" | "resource_name" | "name"; value: string } {
   const id = reference.toLowerCase();
-  const column = UUID.test(id) ? "id" : RESOURCE_NAME.test(reference) ? "resource_name" : "name";
+  if (UUID.test(id)) return { column: "id", value: id };
+  return { column: RESOURCE_NAME.test(reference) ? "resource_name" : "name", value: reference };
+}
+
+/** A queue of one environment by any of its references. */
+async function findQueue(tx: Tx, projectNo: number, environment: string, reference: string): Promise<QueueRow | null> {
+  const { column, value } = referenced(reference);
   const [row] = await tx.query(
-    `SELECT ${COLUMNS} FROM queue WHERE project_no = :projectNo AND environment = :environment AND ${column} = :reference`,
-    { projectNo, environment, reference: column === "id" ? id : reference },
+    `SELECT ${COLUMNS} FROM queue WHERE project_no = :projectNo AND environment = :environment AND ${column} = :value`,
+    { projectNo, environment, value },
   );
   return row === undefined ? null : queueOf(row);
 }

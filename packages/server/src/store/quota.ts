@@ -6,6 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { DEFAULT_DATABASE } from "./database-numbers.ts";
+import { lockCounter } from "./identity.ts";
 import { dayOf } from "./quota-rules.ts";
 
 /** A project's quota, and what of it is used today. */
@@ -51,7 +52,7 @@ export const quotaVerbs = {
    */
   async setQuota(tx: Tx, projectNo: number, maxPerDay: number | null): Promise<void> {
     // As the placing of a queue does: of the two at once, one sees the other.
-    await tx.query("UPDATE queue_counter SET last = last");
+    await lockCounter(tx);
     const [project] = await tx.query("SELECT no FROM project WHERE no = :projectNo", { projectNo });
     if (project === undefined) throw new Fault("project_not_found", "the project was deleted");
     const [placed] = await tx.query(
