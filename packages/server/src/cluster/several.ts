@@ -5,8 +5,7 @@
 import { databaseOf } from "../store/database-numbers.ts";
 import type { Changes } from "./changes.ts";
 import type { Ownership } from "./ownership.ts";
-
-const LANE = "queue:";
+import { queueOfLane } from "./tenure.ts";
 
 /** Ownership over databases, by number: a lane is owned on the database of its queue, everything else on the default one. */
 export function ownershipOver(of: ReadonlyMap<number, Ownership>): Ownership {
@@ -14,7 +13,10 @@ export function ownershipOver(of: ReadonlyMap<number, Ownership>): Ownership {
   if (home === undefined) throw new Error("There is no database.");
   if (of.size === 1) return home;
   return {
-    fence: (key) => (key.startsWith(LANE) ? (of.get(databaseOf(Number(key.slice(LANE.length)))) ?? home) : home).fence(key),
+    fence(key) {
+      const queueNo = queueOfLane(key);
+      return ((queueNo === null ? undefined : of.get(databaseOf(queueNo))) ?? home).fence(key);
+    },
     onChange(listener) {
       const stops = [...of.values()].map((ownership) => ownership.onChange(listener));
       return () => {

@@ -11,8 +11,13 @@ import { type Ownership, ownsEverything } from "./ownership.ts";
 /** How often what was inherited is counted anew while there is any. */
 const LOOK_MS = 250;
 
+const LANE = "queue:";
+
 /** The key by which the lane of a queue is owned, whatever kind of lane it is. */
-export const laneKey = (queueNo: number): string => `queue:${queueNo}`;
+export const laneKey = (queueNo: number): string => `${LANE}${queueNo}`;
+
+/** The queue of such a key; `null` for the key of anything but a lane. */
+export const queueOfLane = (key: string): number | null => (key.startsWith(LANE) ? Number(key.slice(LANE.length)) : null);
 
 export interface LaneTenure {
   ownership: Ownership;

@@ -28,7 +28,7 @@ export interface WakeUp {
 }
 
 /** How long a wake-up is left to workers that have its workflow. */
-const ELSEWHERE_MS = 1_000;
+const LEFT_TO_OTHERS_MS = 1_000;
 
 /** A run to be executed, with the first page of its journal; `now` is the store's present. */
 export interface Begun {
@@ -160,10 +160,10 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     }
     const { puller } = wake;
     const left = puller === undefined ? 1 : (appPlaces.get(queueNo) ?? 0);
-    const isElsewhere = puller?.workflows.includes(one.run.workflow) === false;
-    if (isElsewhere || (!again && left <= 0)) {
-      effects.settles.push({ queueNo, seq, receipt, outcome: "release", delayMs: isElsewhere ? ELSEWHERE_MS : 0 });
-      begun.push(isElsewhere ? null : "full");
+    const isForeign = puller?.workflows.includes(one.run.workflow) === false;
+    if (isForeign || (!again && left <= 0)) {
+      effects.settles.push({ queueNo, seq, receipt, outcome: "release", delayMs: isForeign ? LEFT_TO_OTHERS_MS : 0 });
+      begun.push(isForeign ? null : "full");
       continue;
     }
     if (!again && !(await takePlace(tx, one.run, places, effects.memory))) {
