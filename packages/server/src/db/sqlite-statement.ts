@@ -80,7 +80,7 @@ export function prepareSqlite(db: Database.Database, statement: Statement): Run 
     }
     case "write": {
       // Where nobody asks what was written there is nothing to find out first.
-      if (statement.returning === undefined || statement.where === "message.seq = :seq") {
+      if (statement.returning === undefined) {
         const { text, order } = bind(`${statement.head} WHERE ${statement.where}`, params);
         const prepared = db.prepare<Value[]>(text);
         const fill = filler(order);

@@ -78,7 +78,6 @@ export const statements = {
     params: { project_no: "int", today: "int", added: "int" },
     head: "UPDATE quota SET sent = CASE WHEN day = :today THEN sent ELSE 0 END + :added, day = :today",
     where: "quota.project_no = :project_no",
-    returning: "quota.project_no AS no",
   },
   "lock.queues": {
     kind: "text",
@@ -207,7 +206,6 @@ export const statements = {
     params: { seq: "bigint", line: "bigint" },
     head: "UPDATE message SET line_at = :line",
     where: "message.seq = :seq",
-    returning: "message.seq AS seq",
   },
 
   "state.last": {
@@ -252,7 +250,6 @@ export const statements = {
     },
     head: `UPDATE message SET ${lease(":")}`,
     where: "message.seq = :seq",
-    returning: "message.seq AS seq",
   },
   "claim.line": LINE,
 

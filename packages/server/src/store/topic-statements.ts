@@ -106,6 +106,5 @@ export const topicStatements = {
     head: `UPDATE delivery SET state = :state, attempts = :attempts, next_attempt_at = :next, delivered_at = :delivered, ended_at = :ended,
       last_status = :status, last_error = coalesce(:error, delivery.last_error), dead_letter = :dead`,
     where: "delivery.no = :no AND delivery.ended_at IS NULL",
-    returning: "delivery.no AS no",
   },
 } as const satisfies Record<string, Statement>;
