@@ -38,7 +38,7 @@ export function placedQueueChore(store: Store): Chore {
     everyMs: 15_000,
     async run(own = store) {
       const open = await own.run("openPlacedQueues", ABANDONED_MS, ROWS);
-      const ended = await Promise.allSettled(open.map((placed) => settlePlaced(store, placed)));
+      const ended = await Promise.allSettled(open.map(({ no }) => settlePlaced(store, store, no)));
       const failed = ended.find((each) => each.status === "rejected");
       if (failed !== undefined) throw failed.reason;
       return open.length === ROWS ? 0 : null;

@@ -192,7 +192,7 @@ describe("queues on several databases", () => {
     await eu.store.run("makePlaced", one.no, made, owners);
     const never = newQueue(projectNo, "never", "eu");
     const { result: other } = await home.store.once(null, "reserveQueue", eu.no, never, null);
-    for (const open of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, open);
+    for (const { no } of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, store, no);
     expect(await store.run("openPlacedQueues", 0, 10)).toEqual([]);
     expect(await store.run("findQueue", projectNo, "production", "made")).toMatchObject({ no: one.no });
     expect((await store.once(null, "createQueue", newQueue(projectNo, "never", "us"))).result.database).toBe("us");
@@ -201,7 +201,7 @@ describe("queues on several databases", () => {
     // Died in a deletion.
     await home.store.run("openPlaced", one.no);
     await eu.store.run("deleteQueue", one.no);
-    for (const open of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, open);
+    for (const { no } of await store.run("openPlacedQueues", 0, 10)) await settlePlaced(store, store, no);
     expect((await store.once(null, "createQueue", newQueue(projectNo, "made"))).result.database).toBe("default");
   });
 

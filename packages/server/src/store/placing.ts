@@ -4,7 +4,7 @@
  */
 import { Fault } from "@millrace/contract";
 import type { Database, Databases } from "./databases.ts";
-import type { PlacedQueue, Reservation } from "./placed-queue.ts";
+import type { Reservation } from "./placed-queue.ts";
 import { type MadeQueue, type NewQueue, nameTaken } from "./queue.ts";
 import type { Call } from "./routes.ts";
 import type { Store } from "./store.ts";
@@ -14,17 +14,15 @@ import type { IdempotencyKey, QueueRow } from "./types.ts";
 export const ABANDONED_MS = 10_000;
 
 /** Asks the queue's own database how a creation or a deletion ended, ends it if it did not, and tells the default one. */
-export async function settlePlaced(store: Pick<Store, "run">, { no }: Pick<PlacedQueue, "no">): Promise<MadeQueue | null> {
-  const made = await store.run("forgoPlaced", no);
-  await store.run("closePlaced", no, made);
+export async function settlePlaced(at: Pick<Store, "run">, home: Pick<Store, "run">, no: number): Promise<MadeQueue | null> {
+  const made = await at.run("forgoPlaced", no);
+  await home.run("closePlaced", no, made);
   return made;
 }
 
 /** The same, over the databases themselves. */
-function settleAt({ home, of }: Databases, placed: Pick<PlacedQueue, "no">): Promise<MadeQueue | null> {
-  const run = ((verb: "forgoPlaced" | "closePlaced", ...args: never) =>
-    (verb === "forgoPlaced" ? of(placed.no) : home).store.run(verb, ...args)) as Store["run"];
-  return settlePlaced({ run }, placed);
+async function settleAt({ home, of }: Databases, no: number): Promise<MadeQueue | null> {
+  return settlePlaced(of(no).store, home.store, no);
 }
 
 /**
@@ -35,7 +33,7 @@ async function cleared(databases: Databases, { projectNo, environment, name }: N
   const standing = await databases.home.store.run("findPlaced", projectNo, environment, name);
   if (standing === null || (standing.openForMs ?? ABANDONED_MS) < ABANDONED_MS) return false;
   try {
-    return (await settleAt(databases, standing)) === null;
+    return (await settleAt(databases, standing.no)) === null;
   } catch (error) {
     // Where that can't be asked, the name is taken.
     if (error instanceof Fault && error.code === "unavailable") return false;
@@ -74,7 +72,7 @@ async function makeReserved(databases: Databases, at: Database, given: NewQueue,
     made = await at.store.run("makePlaced", no, { ...given, id, resourceName }, await home.store.run("ownersOf", given));
   } catch (error) {
     // Refused by its database: then there is none, and its name is free. If that can't be said now, it will be before long.
-    if (error instanceof Fault && error.code !== "unavailable") await settleAt(databases, { no }).catch(() => {});
+    if (error instanceof Fault && error.code !== "unavailable") await settleAt(databases, no).catch(() => {});
     throw error;
   }
   if (made === null) throw nameTaken(given.name);
@@ -110,6 +108,6 @@ export async function deletePlaced(databases: Databases, no: number): Promise<vo
     await store.run("deleteQueue", no);
   } finally {
     // Whether it was refused or done: its database knows. If it can't be asked now, it will be before long.
-    await settleAt(databases, { no }).catch(() => {});
+    await settleAt(databases, no).catch(() => {});
   }
 }

@@ -6,7 +6,7 @@
 import { Fault, invalid } from "@millrace/contract";
 import { databaseOf } from "./database-numbers.ts";
 import type { Database, Databases } from "./databases.ts";
-import { settleElsewhere } from "./elsewhere.ts";
+import { isElsewhere, settleElsewhere } from "./elsewhere.ts";
 import { createPlaced, deletePlaced, findPlaced, madeUnder } from "./placing.ts";
 import type { Args, Result } from "./store.ts";
 import type { IdempotencyKey, QueueRow, QueueSettings } from "./types.ts";
@@ -25,7 +25,6 @@ type Route<Name extends Verb> = (databases: Databases, call: Call, ...args: Args
 
 /** The queue that a verb is about. */
 export const queueOf: { [Name in Verb]?: (...args: Args<Name>) => number } = {
-  makePlaced: (no) => no,
   forgoPlaced: (no) => no,
   stats: (no) => no,
   purge: (no) => no,
@@ -166,7 +165,7 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
     return fresh(named((await call(at, "updateQueue", [no, change])).result, at));
   },
   async deleteQueue(databases, call, no) {
-    if (databaseOf(no) === 0) return call(databases.home, "deleteQueue", [no]);
+    if (!isElsewhere(no)) return call(databases.home, "deleteQueue", [no]);
     return fresh(await deletePlaced(databases, no));
   },
 
@@ -194,7 +193,8 @@ export const routes: { [Name in Verb]?: Route<Name> } = {
         rows.push(...(await call(database, "listConsumers", [after, limit - rows.length])).result);
     return fresh(rows);
   },
-  // What is told of deliveries is lost with a database that can't take it: nothing depends on it.
+  // Where another database takes its part, what one that is away can't take is lost: its subscriptions keep the health stored before until
+  // their next delivery; no message depends on it.
   async saveStatus(databases, call, rows) {
     const parts = byDatabase(databases, rows);
     await asked([...parts.keys()], (database) => call(database, "saveStatus", [parts.get(database) ?? []]));
