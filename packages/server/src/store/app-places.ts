@@ -5,13 +5,14 @@
 import type { Tx } from "../db/db.ts";
 import { inList } from "./in-list.ts";
 
-const CLASS = 7_407;
-
 /** How many executions of the apps with these queues of wake-ups may begin, by queue. Locked until the transaction ends. */
 export async function holdAppPlaces(tx: Tx, queueNos: Iterable<number>): Promise<Map<number, number>> {
-  const nos = [...new Set(queueNos)].sort((a, b) => a - b);
+  const nos = [...new Set(queueNos)];
   if (nos.length === 0) return new Map();
-  if (tx.engine === "postgres") for (const no of nos) await tx.query("SELECT pg_advisory_xact_lock(:class, :no)", { class: CLASS, no });
+  tx.post(
+    "lock.appPlaces",
+    nos.map((no) => [no]),
+  );
   const list = inList("no", nos);
   const rows = await tx.query(
     `SELECT a.queue_no AS queue_no, a.max_concurrency AS most,

@@ -98,7 +98,7 @@ async function waitKeysOf(tx: Tx, reports: Reported): Promise<Map<number, Map<st
 /** Locks what the reports of one transaction need, wait keys first; of runs that end, those that wait for them too. */
 async function open(tx: Tx, reports: Reported, ending: boolean): Promise<Reporting> {
   const keys = await waitKeysOf(tx, reports);
-  await lockWaitKeys(
+  lockWaitKeys(
     tx,
     [...keys.values()].flatMap((some) => [...some.values()]),
   );

@@ -79,7 +79,7 @@ async function resumeRuns(tx: Tx, rows: readonly ResumeRow[]): Promise<ResumeOut
     const appNo = apps.get(`${row.projectNo} ${row.appId}`);
     return appNo === undefined ? null : { ...row, appNo };
   });
-  await lockWaitKeys(
+  lockWaitKeys(
     tx,
     known.filter((row) => row !== null),
   );

@@ -83,18 +83,18 @@ export function resultSend({ queueNo, body, groupKey, dedupId }: RunResult): Sto
   return { queueNo, body, attributes: null, meta, groupKey, dedupId: named, delayMs: null };
 }
 
-const CLASS = 7_404;
 const lockNo = ({ queueNo, groupKey }: RunResult): number => createHash("sha256").update(`${queueNo} ${groupKey}`).digest().readInt32BE();
 
 /**
- * Locks the groups that runs share until the transaction ends, before any queue: of two endings the later one sees what became of the
- * earlier one's result. Nothing on SQLite, which has one writer.
+ * Locks the groups that runs share until the transaction ends, before whatever is asked next and any queue: of two endings the later one
+ * sees what became of the earlier one's result. Nothing on SQLite, which has one writer.
  */
-export async function lockResultGroups(tx: Tx, results: readonly RunResult[]): Promise<void> {
-  if (tx.engine === "sqlite") return;
+export function lockResultGroups(tx: Tx, results: readonly RunResult[]): void {
   const shared = results.filter(({ groupKey, runId }) => groupKey !== null && groupKey !== runId);
-  for (const no of [...new Set(shared.map(lockNo))].sort((a, b) => a - b))
-    await tx.query("SELECT pg_advisory_xact_lock(:class, :no)", { class: CLASS, no });
+  tx.post(
+    "lock.results",
+    [...new Set(shared.map(lockNo))].map((no) => [no]),
+  );
 }
 
 /**

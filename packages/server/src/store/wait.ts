@@ -13,15 +13,15 @@ export interface WaitKey {
   key: string;
 }
 
-const CLASS = 7_406;
 const lockNo = ({ appNo, queueNo, key }: WaitKey): number =>
   createHash("sha256").update(`${appNo} ${queueNo} ${key}`).digest().readInt32BE();
 
-/** Locks keys until the transaction ends; before any run is locked. Nothing on SQLite, which has one writer. */
-export async function lockWaitKeys(tx: Tx, keys: readonly WaitKey[]): Promise<void> {
-  if (tx.engine !== "postgres") return;
-  for (const no of [...new Set(keys.map(lockNo))].sort((a, b) => a - b))
-    await tx.query("SELECT pg_advisory_xact_lock(:class, :no)", { class: CLASS, no });
+/** Locks keys until the transaction ends, before whatever is asked next; before any run is locked. Nothing on SQLite, which has one writer. */
+export function lockWaitKeys(tx: Tx, keys: readonly WaitKey[]): void {
+  tx.post(
+    "lock.waits",
+    [...new Set(keys.map(lockNo))].map((no) => [no]),
+  );
 }
 
 /**

@@ -72,7 +72,7 @@ export async function carryOut(tx: Tx, effects: Effects): Promise<{ settled: Set
     const queueNo = await wakeQueueOf(tx, appNo, effects);
     if (queueNo !== null) sends.push(wakeUp(queueNo, id, "place"));
   }
-  await lockResultGroups(tx, results);
+  lockResultGroups(tx, results);
   const ready: RunResult[] = [];
   for (const result of results) if (!(await keepResult(tx, result, "behind"))) ready.push(result);
   const all = [...sends, ...ready.map(resultSend)];

@@ -1,8 +1,18 @@
 /** The hot statements of workflows. See `Statement` in `db/db.ts`. Results and outputs are bytes, and none where `known` is 0. */
 import type { Statement } from "../db/db.ts";
 
+/** Advisory locks of one class, by ascending numbers. */
+const advisory = (lockClass: number): Statement => ({
+  kind: "text",
+  params: { no: "int" },
+  text: `SELECT pg_advisory_xact_lock(${lockClass}, t.no) FROM (SELECT r.no FROM {rows} ORDER BY r.no) AS t`,
+});
+
 /** The statements by name. */
 export const workflowStatements = {
+  "lock.appPlaces": advisory(7_407),
+  "lock.waits": advisory(7_406),
+  "lock.results": advisory(7_404),
   "lock.runs": {
     kind: "text",
     params: { no: "bigint" },
