@@ -3,8 +3,7 @@
  * whoever does that duty, under a key that sends them once, and taken from here afterwards.
  */
 import type { Tx } from "../db/db.ts";
-import { FIRST_PLACED_QUEUE } from "./database-numbers.ts";
-import { dropResult, type KeptResult, keptResultOf, pauseAfter } from "./run-result.ts";
+import { dropResult, type KeptResult, nextDueAt, pauseAfter, takeDue } from "./run-result.ts";
 
 /** Every cold verb of placed results. */
 export const placedResultVerbs = {
@@ -13,22 +12,16 @@ export const placedResultVerbs = {
    * pause, unless it is closed. Those that were tried for 24 hours are dropped.
    */
   async duePlacedResults(tx: Tx, limit: number): Promise<{ results: KeptResult[]; nextInMs: number | null }> {
-    const rows = await tx.query(
-      `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND r.queue_no >= :first
-         AND NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)
-         ORDER BY r.next_at, r.no LIMIT :limit) RETURNING *`,
-      { now: tx.now, first: FIRST_PLACED_QUEUE, limit },
-    );
     const results: KeptResult[] = [];
-    for (const row of rows.map(keptResultOf).sort((a, b) => a.no - b.no)) {
+    for (const row of await takeDue(tx, "elsewhere", limit)) {
       if (row.until <= tx.now) await placedResultVerbs.closePlacedResult(tx, row.no, row.appNo);
       else {
         await tx.query("UPDATE run_result SET next_at = :nextAt WHERE no = :no", { no: row.no, nextAt: tx.now + pauseAfter(row.tries) });
         results.push(row);
       }
     }
-    const [next] = await tx.query("SELECT min(next_at) AS at FROM run_result WHERE queue_no >= :first", { first: FIRST_PLACED_QUEUE });
-    return { results, nextInMs: next?.at == null ? null : Math.max(0, Number(next.at) - tx.now) };
+    const at = await nextDueAt(tx, "elsewhere");
+    return { results, nextInMs: at === null ? null : Math.max(0, at - tx.now) };
   },
 
   /** Takes a result away: it was sent, or (`unsentOf` the app) its queue is gone, which is counted. */

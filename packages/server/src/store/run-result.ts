@@ -9,9 +9,10 @@ import { FIRST_PLACED_QUEUE } from "./database-numbers.ts";
 import { isElsewhere } from "./elsewhere.ts";
 import { runOwn } from "./hot.ts";
 import { type Remembered, remembered } from "./remembered.ts";
+import { storedSend } from "./rows.ts";
 import type { EndStatus, RunRow } from "./run-rows.ts";
 import type { StoredSend } from "./send.ts";
-import type { SendRefusal } from "./types.ts";
+import type { SendRefusal, SendRow } from "./types.ts";
 
 /** An app's `notifications`, as stored. `workflows` `null`: of all. */
 export interface Notifications {
@@ -77,11 +78,13 @@ export async function resultOf(tx: Tx, run: RunRow, output: Uint8Array | null, m
 }
 
 /** A result as a message. */
-export function resultSend({ queueNo, body, groupKey, dedupId }: RunResult): StoredSend {
-  const named = groupKey === null ? null : dedupId;
-  const meta = JSON.stringify({ contentType: "application/json", ...(named === null ? {} : { dedupId: named }) });
-  return { queueNo, body, attributes: null, meta, groupKey, dedupId: named, delayMs: null };
+export function resultMessage({ queueNo, body, groupKey, dedupId }: RunResult): SendRow {
+  const meta = { contentType: "application/json" };
+  return { queueNo, body, attributes: null, meta, groupKey, dedupId: groupKey === null ? null : dedupId, delayMs: null };
 }
+
+/** The same, as it is stored. */
+export const resultSend = (result: RunResult): StoredSend => storedSend(resultMessage(result));
 
 const lockNo = ({ queueNo, groupKey }: RunResult): number => createHash("sha256").update(`${queueNo} ${groupKey}`).digest().readInt32BE();
 
@@ -133,8 +136,7 @@ export const pauseAfter = (tries: number): number => Math.min(FIRST_PAUSE_MS * 2
 /** A result that waits: numbered in the order of the endings, tried until `until`. */
 export type KeptResult = RunResult & { no: number; tries: number; until: number };
 
-/** A row of those that wait. */
-export function keptResultOf(row: Row): KeptResult {
+function keptResultOf(row: Row): KeptResult {
   return {
     no: Number(row.no),
     appNo: Number(row.app_no),
@@ -148,16 +150,30 @@ export function keptResultOf(row: Row): KeptResult {
   };
 }
 
-/** Tries what is due again; answers how many are left to be tried at once, and in how many milliseconds the next is due. */
-async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number | null }> {
-  // The lock of the rows keeps a second node out; of a group only the earliest is tried.
+/** Of the results that wait, those whose queue is on this database, or on another. */
+const ON = { here: "queue_no < :placed", elsewhere: "queue_no >= :placed" };
+
+/** Takes up to `limit` of them that are due, in the order of the endings, and counts the try; of a group only the earliest is tried. */
+export async function takeDue(tx: Tx, side: keyof typeof ON, limit: number): Promise<KeptResult[]> {
+  // The lock of the rows keeps a second node out.
   const rows = await tx.query(
-    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND r.queue_no < :placed
+    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND r.${ON[side]}
        AND NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)
        ORDER BY r.next_at, r.no LIMIT :limit) RETURNING *`,
-    { now: tx.now, placed: FIRST_PLACED_QUEUE, limit: TRIED_AT_ONCE },
+    { now: tx.now, placed: FIRST_PLACED_QUEUE, limit },
   );
-  const kept = rows.map(keptResultOf).sort((a, b) => a.no - b.no);
+  return rows.map(keptResultOf).sort((a, b) => a.no - b.no);
+}
+
+/** When the next of them is due, `null` when none waits. */
+export async function nextDueAt(tx: Tx, side: keyof typeof ON): Promise<number | null> {
+  const [next] = await tx.query(`SELECT min(next_at) AS at FROM run_result WHERE ${ON[side]}`, { placed: FIRST_PLACED_QUEUE });
+  return next?.at == null ? null : Number(next.at);
+}
+
+/** Tries what is due again; answers how many are left to be tried at once, and in how many milliseconds the next is due. */
+async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number | null }> {
+  const kept = await takeDue(tx, "here", TRIED_AT_ONCE);
   const answer = await runOwn(tx, { settles: [], sends: kept.map(resultSend) });
   for (const [i, row] of kept.entries()) {
     const sent = answer.sends[i];
@@ -169,8 +185,7 @@ async function sendRunResults(tx: Tx): Promise<{ more: boolean; nextInMs: number
     if (refused !== null) await dropResult(tx, row.appNo);
     await tx.query("DELETE FROM run_result WHERE no = :no", { no: row.no });
   }
-  const [next] = await tx.query("SELECT min(next_at) AS at FROM run_result WHERE queue_no < :placed", { placed: FIRST_PLACED_QUEUE });
-  const at = next?.at == null ? null : Number(next.at);
+  const at = await nextDueAt(tx, "here");
   return { more: kept.length > 0 && at !== null && at <= tx.now, nextInMs: at === null ? null : Math.max(0, at - tx.now) };
 }
 

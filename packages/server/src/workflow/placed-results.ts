@@ -1,18 +1,11 @@
 /** Sends run results to queues that are on another database than the runs (W17): each once, with pauses while that database is away. */
 import { Fault } from "@millrace/contract";
 import type { Chore } from "../queue/housekeeping.ts";
-import type { KeptResult } from "../store/run-result.ts";
+import { type KeptResult, resultMessage } from "../store/run-result.ts";
 import type { Store } from "../store/store.ts";
-import type { SendRow } from "../store/types.ts";
 
 /** How many are sent by one run of the chore. */
 const AT_ONCE = 100;
-
-function messageOf({ queueNo, groupKey, dedupId, body }: KeptResult): SendRow {
-  const named = groupKey === null ? null : dedupId;
-  const meta = { contentType: "application/json", ...(named === null ? {} : { dedupId: named }) };
-  return { queueNo, body, attributes: null, meta, groupKey, dedupId: named, delayMs: null };
-}
 
 /** The chore that sends them, over the store of all databases. */
 export function placedResultChore(store: Store): Chore {
@@ -20,7 +13,7 @@ export function placedResultChore(store: Store): Chore {
   const send = async (result: KeptResult): Promise<"sent" | "gone" | "later"> => {
     try {
       const key = { scope: `results of ${result.queueNo}`, key: result.dedupId, hash: result.runId };
-      await store.once(key, "sendMessages", [messageOf(result)]);
+      await store.once(key, "sendMessages", [resultMessage(result)]);
       return "sent";
     } catch (error) {
       if (error instanceof Fault && error.code === "queue_not_found") return "gone";
