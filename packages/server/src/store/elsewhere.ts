@@ -7,7 +7,7 @@ import type { Databases } from "./databases.ts";
 import type { Held } from "./held.ts";
 import type { SettleRow } from "./types.ts";
 
-/** Whether a queue is on another database than the default one, where runs are: its messages are settled apart from what they do there. */
+/** Whether a queue is on another database than the default one, where runs are: its messages are settled apart from what they do. */
 export const isElsewhere = (queueNo: number): boolean => databaseOf(queueNo) !== 0;
 
 /** Settles the rows that are elsewhere as `ended` says of their outcomes; `stale` are those whose lease was over by then. */

@@ -16,7 +16,7 @@ export interface WaitKey {
 const lockNo = ({ appNo, queueNo, key }: WaitKey): number =>
   createHash("sha256").update(`${appNo} ${queueNo} ${key}`).digest().readInt32BE();
 
-/** Locks keys until the transaction ends, before whatever is asked next; before any run is locked. Nothing on SQLite, which has one writer. */
+/** Locks keys until the transaction ends, before whatever is asked next and any run. Nothing on SQLite, which has one writer. */
 export function lockWaitKeys(tx: Tx, keys: readonly WaitKey[]): void {
   tx.post(
     "lock.waits",
