@@ -138,7 +138,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   const refreshing = new Map<number, Promise<void>>();
   const stops: (() => void)[] = [];
   let stopped = false;
-  const timers = new Set<Cancel>();
+  let net: Cancel = () => {};
 
   const run = (row: LaneRow): void => {
     const { id, queueNo } = row.subscription;
@@ -189,31 +189,21 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
   };
   const setState = async (row: SubscriptionRow, state: "active" | "paused"): Promise<WireSubscription> =>
     changed(await store.run("setSubscriptionState", row.projectNo, row.id, state));
-  /** Calls `verb` again and again, `ms` apart, until the stop. */
-  const every = (ms: number, verb: () => Promise<unknown>, failed: string): void => {
-    const cancel = clock.after(ms, () => {
-      timers.delete(cancel);
-      verb()
-        .catch((err) => log.warn({ err }, failed))
-        .finally(() => every(ms, verb, failed));
-    });
-    if (stopped) cancel();
-    else timers.add(cancel);
-  };
-  async function* activeLanes(): AsyncGenerator<LaneRow> {
-    for (let after: number | null = 0; after !== null; ) {
-      const page: { lanes: LaneRow[]; next: number | null } = await store.run("activeSubscriptions", after, START_PAGE);
-      yield* page.lanes;
-      after = page.next;
-    }
-  }
   /** Each database is asked on its own: one that does not answer holds up no other. */
   const wakeDue = async (): Promise<void> => {
-    await Promise.all(
-      store.databases.map(async (database) => {
-        for (const queueNo of await database.store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
-      }),
-    );
+    try {
+      await Promise.all(
+        store.databases.map(async (database) => {
+          for (const queueNo of await database.store.run("dueSubscriptions")) running.get(queueNo)?.lane.wake();
+        }),
+      );
+    } catch (err) {
+      log.warn({ err }, "work without a wake-up could not be looked for");
+    }
+  };
+  /** Until the stop: wake-ups may be lost between nodes. */
+  const lookAgain = (): void => {
+    if (!stopped) net = clock.after(NET_MS, () => void wakeDue().then(lookAgain));
   };
   /** Lanes of slots that were won or left: they look whether there is anything for them, or give back what they hold ready. */
   const moved = async (slots: ReadonlySet<number>): Promise<void> => {
@@ -244,7 +234,7 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
       let early: Set<number> | undefined = new Set();
       stops.push(
         store.onReady((queueNo, inMs) => {
-          if (queueNo === MISSED) wakeDue().catch((err) => log.warn({ err }, "work without a wake-up could not be looked for"));
+          if (queueNo === MISSED) void wakeDue();
           running.get(queueNo)?.lane.wake(inMs);
           early?.add(queueNo);
         }),
@@ -260,15 +250,19 @@ export function createSubscriptions(deps: SubscriptionDeps): Subscriptions {
           moved(slots).catch((err) => log.warn({ err }, "lanes that moved between nodes could not be read"));
         }),
       );
-      for await (const row of activeLanes()) if (!running.has(row.subscription.queueNo)) run(row);
+      for (let after: number | null = 0; after !== null; ) {
+        const page: { lanes: LaneRow[]; next: number | null } = await store.run("activeSubscriptions", after, START_PAGE);
+        for (const row of page.lanes) if (!running.has(row.subscription.queueNo)) run(row);
+        after = page.next;
+      }
       for (const queueNo of early) running.get(queueNo)?.lane.wake();
       early = undefined;
-      if (store.engine === "postgres") every(NET_MS, wakeDue, "work without a wake-up could not be looked for");
+      if (store.engine === "postgres") lookAgain();
     },
     async stop(graceMs) {
       for (const stop of stops) stop();
       stopped = true;
-      for (const cancel of timers) cancel();
+      net();
       await dispatcher.stop(graceMs);
       await records.close();
     },
