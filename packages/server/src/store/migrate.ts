@@ -14,6 +14,7 @@ import { quotas } from "./migrations/008-quotas.ts";
 import { messageQueue } from "./migrations/009-message-queue.ts";
 import { databases } from "./migrations/010-databases.ts";
 import { roomyRuns } from "./migrations/011-roomy-runs.ts";
+import { resultGroups } from "./migrations/012-result-groups.ts";
 
 export interface Migration {
   version: number;
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   messageQueue,
   databases,
   roomyRuns,
+  resultGroups,
 ];
 
 /** One number that all nodes lock while they migrate. */

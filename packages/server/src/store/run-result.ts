@@ -151,14 +151,16 @@ function keptResultOf(row: Row): KeptResult {
 }
 
 /** Of the results that wait, those whose queue is on this database, or on another. */
-const ON = { here: "queue_no < :placed", elsewhere: "queue_no >= :placed" };
+const ON = { here: "r.queue_no < :placed", elsewhere: "r.queue_no >= :placed" };
 
-/** Takes up to `limit` of them that are due, in the order of the endings, and counts the try; of a group only the earliest is tried. */
+/** Of a group only the earliest is tried: the others wait for it, however long ago they were due themselves. */
+const FIRST = "NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)";
+
+/** Takes up to `limit` of them that are due, in the order of the endings, and counts the try. */
 export async function takeDue(tx: Tx, side: keyof typeof ON, limit: number): Promise<KeptResult[]> {
   // The lock of the rows keeps a second node out.
   const rows = await tx.query(
-    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND r.${ON[side]}
-       AND NOT EXISTS (SELECT 1 FROM run_result AS e WHERE e.queue_no = r.queue_no AND e.group_key = r.group_key AND e.no < r.no)
+    `UPDATE run_result SET tries = tries + 1 WHERE no IN (SELECT r.no FROM run_result AS r WHERE r.next_at <= :now AND ${ON[side]} AND ${FIRST}
        ORDER BY r.next_at, r.no LIMIT :limit) RETURNING *`,
     { now: tx.now, placed: FIRST_PLACED_QUEUE, limit },
   );
@@ -167,7 +169,9 @@ export async function takeDue(tx: Tx, side: keyof typeof ON, limit: number): Pro
 
 /** When the next of them is due, `null` when none waits. */
 export async function nextDueAt(tx: Tx, side: keyof typeof ON): Promise<number | null> {
-  const [next] = await tx.query(`SELECT min(next_at) AS at FROM run_result WHERE ${ON[side]}`, { placed: FIRST_PLACED_QUEUE });
+  const [next] = await tx.query(`SELECT min(r.next_at) AS at FROM run_result AS r WHERE ${ON[side]} AND ${FIRST}`, {
+    placed: FIRST_PLACED_QUEUE,
+  });
   return next?.at == null ? null : Number(next.at);
 }
 

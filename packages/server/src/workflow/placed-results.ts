@@ -27,11 +27,15 @@ export function placedResultChore(store: Store): Chore {
     everyMs: 1_000,
     async run(own = store) {
       const { results, nextInMs } = await own.run("duePlacedResults", AT_ONCE);
+      let closed = 0;
       for (const result of results) {
         const outcome = await send(result);
-        if (outcome !== "later") await own.run("closePlacedResult", result.no, outcome === "gone" ? result.appNo : null);
+        if (outcome === "later") continue;
+        await own.run("closePlacedResult", result.no, outcome === "gone" ? result.appNo : null);
+        closed += 1;
       }
-      return results.length === AT_ONCE ? 0 : nextInMs;
+      // What is closed may have held back a later one of its group.
+      return closed > 0 || results.length === AT_ONCE ? 0 : nextInMs;
     },
   };
 }

@@ -46,6 +46,14 @@ export function runResultSuite(kind: Ground): void {
     const sendWaiting = async (): Promise<{ nextInMs: number | null }> =>
       kind === "databases" ? { nextInMs: await placedResultChore(j.w.world.store).run() } : j.w.world.store.run("sendRunResults");
 
+    const sendAllWaiting = async (): Promise<void> => {
+      for (let round = 0; round < 40; round++) {
+        const { nextInMs } = await sendWaiting();
+        if (nextInMs === null) return;
+        await j.w.pass(nextInMs + j.w.world.slackMs);
+      }
+    };
+
     it("W17: every end sends one message, with the output or the error", async () => {
       const queueId = await j.queue("results");
       expect((await notify("results")).notifications).toEqual({
@@ -134,14 +142,22 @@ export function runResultSuite(kind: Ground): void {
       // With room again, what ends now still stands behind what waits.
       ids.push(await ended("echo", 12));
       if (kind !== "databases") expect((await j.contents("results")).length).toBe(fit);
-      for (let round = 0; round < 40; round++) {
-        const { nextInMs } = await sendWaiting();
-        if (nextInMs === null) break;
-        await j.w.pass(nextInMs + j.w.world.slackMs);
-      }
+      await sendAllWaiting();
       const messages = await j.contents("results");
       expect(messages.map(({ runId }) => runId)).toEqual(ids);
       expect((await j.w.world.call("PeekMessages", { queueId: "results" })).messages.every(({ groupId }) => groupId === "echo")).toBe(true);
+    });
+
+    it("W17: results behind one that pauses are not looked at again before it is", async () => {
+      await j.queue("results", { type: "fifo", maxBytes: 1 });
+      await notify("results", { groupBy: "workflow" });
+      for (let n = 0; n < 3; n++) await ended("echo", n);
+      for (let round = 0; round < 3; round++) await j.w.pass(((await sendWaiting()).nextInMs as number) + j.w.world.slackMs);
+      await sendWaiting();
+      expect((await sendWaiting()).nextInMs).toBeGreaterThan(0);
+      await j.w.world.call("UpdateQueue", { queueId: "results" }, { maxBytes: null });
+      await sendAllWaiting();
+      expect(await j.contents("results")).toHaveLength(3);
     });
 
     it("W17, WF-16: a queue that can't take a result never keeps the run from ending; it is tried for 24 hours, then dropped and counted", async () => {
