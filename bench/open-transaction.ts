@@ -8,7 +8,9 @@ import { startPostgres } from "@millrace/testkit";
 import pg from "pg";
 import { createClock } from "../packages/server/src/clock.ts";
 import { openStore } from "../packages/server/src/store/open.ts";
-import { queueSettings } from "./parts/queue-settings.ts";
+import { sleep } from "./parts/machine.mjs";
+import { postgresSettings } from "./parts/postgres-settings.mjs";
+import { seedSql } from "./parts/queue-settings.ts";
 
 const number = (name: string, usual: number): number => Number(process.env[name] ?? usual);
 const rate = number("RATE", 500);
@@ -22,20 +24,15 @@ const groups = number("GROUPS", 0);
 const body = Buffer.alloc(1000, "lorem ipsum ");
 
 const [given] = process.argv.slice(2);
-const server =
-  given === undefined ? await startPostgres({ fsync: "on", shared_buffers: "512MB", max_wal_size: "4GB", autovacuum_naptime: "1s" }) : null;
+const server = given === undefined ? await startPostgres(postgresSettings) : null;
 const url = given ?? (server?.url as string);
 const watcher = new pg.Client(url);
 const holder = new pg.Client(url);
 await Promise.all([watcher.connect(), holder.connect()]);
 await watcher.query("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public");
 const store = await openStore({ url, clock: createClock() });
-await watcher.query(`INSERT INTO organization (no, id, name, created_at) VALUES (1, 'o', 'o', 0);
-  INSERT INTO project (no, id, organization_no, name, created_at) VALUES (1, 'p', 1, 'p', 0);
-  INSERT INTO queue (no, id, resource_name, project_no, environment, name, type, settings, source, created_at, updated_at)
-    VALUES (1, 'q', 'q', 1, 'production', 'q', '${groups > 0 ? "fifo" : "standard"}', '${JSON.stringify(queueSettings)}', 'api', 0, 0)`);
+await watcher.query(seedSql(groups > 0 ? "fifo" : "standard"));
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 let running = true;
 let sent = 0;
 let acked = 0;
@@ -47,7 +44,7 @@ const produce = async () => {
     const due = Math.floor(((performance.now() - from) / 1000) * rate);
     // What could not be sent in time is not made up for, and a backlog of a second is enough.
     const n = sent - acked > rate ? 0 : Math.min(due - sent, 10);
-    if (n <= 0) await pause(2);
+    if (n <= 0) await sleep(2);
     else {
       sent += n;
       await Promise.all(
@@ -66,7 +63,7 @@ const consume = async () => {
     claims.push(performance.now() - at);
     await store.settle(got.map(({ seq, receipt }) => ({ queueNo: 1, seq, receipt, outcome: "ack" as const })));
     acked += got.length;
-    if (got.length === 0) await pause(10);
+    if (got.length === 0) await sleep(10);
   }
 };
 
@@ -79,7 +76,7 @@ for (const [name, seconds] of phases) {
     claims = [];
     const before = acked;
     const begun = performance.now();
-    await pause(Math.min(everyMs, seconds * 1000 - at));
+    await sleep(Math.min(everyMs, seconds * 1000 - at));
     const perSecond = (acked - before) / ((performance.now() - begun) / 1000);
     const { rows } =
       await watcher.query(`SELECT pg_relation_size('message') / 1048576 AS heap, pg_indexes_size('message') / 1048576 AS indexes,

@@ -21,6 +21,7 @@ import * as nodes from "./figures/11-nodes.mjs";
 import * as waiting from "./figures/12-waiting-runs.mjs";
 import { createBench } from "./parts/bench.mjs";
 import { machineFacts, machineState } from "./parts/machine.mjs";
+import { postgresSettings } from "./parts/postgres-settings.mjs";
 import { table } from "./parts/table.mjs";
 
 const figures = [single, tens, push, storeAlone, backlog, idle, workflows, latency, fifo, topics, nodes, waiting];
@@ -42,16 +43,6 @@ const wanted = options.only === undefined ? null : new Set(options.only.split(",
 const chosen = figures.filter(({ number }) => wanted === null || wanted.has(number));
 const engines = options.engine === undefined ? ["sqlite", "postgres"] : [options.engine];
 const say = (text) => process.stderr.write(`${text}\n`);
-
-/** As a user's PostgreSQL: durable, with the two settings that `docs/postgresql.md` advises. */
-const postgresSettings = {
-  fsync: "on",
-  full_page_writes: "on",
-  synchronous_commit: "on",
-  shared_buffers: "512MB",
-  max_wal_size: "4GB",
-  autovacuum_naptime: "1s",
-};
 
 const rows = [];
 const before = machineState();

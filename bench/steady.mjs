@@ -8,6 +8,7 @@ import { body } from "./parts/bodies.mjs";
 import { Connection, requestBytes } from "./parts/connection.mjs";
 import { median, sleep } from "./parts/machine.mjs";
 import { startNodes } from "./parts/nodes.mjs";
+import { postgresSettings } from "./parts/postgres-settings.mjs";
 
 const number = (name, usual) => Number(process.env[name] ?? usual);
 const rate = number("RATE", 300);
@@ -17,8 +18,8 @@ const BATCH = 10;
 const LANES = 8;
 const GROUPS = 100;
 
-const postgres = await startPostgres({ fsync: "on", shared_buffers: "512MB", max_wal_size: "4GB", autovacuum_naptime: "1s" });
-const cluster = await startNodes(postgres, number("NODES", 2));
+const postgres = await startPostgres(postgresSettings);
+const cluster = await startNodes(await postgres.fresh(), number("NODES", 2));
 const { nodes, first } = cluster;
 await first.createQueue("plain");
 await first.createQueue("ordered.fifo", { type: "fifo" });

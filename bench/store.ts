@@ -12,21 +12,14 @@ import pg from "pg";
 import { createClock } from "../packages/server/src/clock.ts";
 import { type OpenStore, openStore } from "../packages/server/src/store/open.ts";
 import type { QueueSettings, SendRow } from "../packages/server/src/store/types.ts";
+import { sleep } from "./parts/machine.mjs";
+import { postgresSettings } from "./parts/postgres-settings.mjs";
 import { queueSettings } from "./parts/queue-settings.ts";
 
 const SECONDS = Number(process.env.SECONDS ?? 3);
 const RUNS = Number(process.env.RUNS ?? 3);
 const [target = join(tmpdir(), "millrace-bench.db"), ...wanted] = process.argv.slice(2);
-const server =
-  target === "postgres"
-    ? await startPostgres({
-        fsync: "on",
-        full_page_writes: "on",
-        shared_buffers: "512MB",
-        max_wal_size: "4GB",
-        autovacuum_naptime: "1s",
-      })
-    : null;
+const server = target === "postgres" ? await startPostgres(postgresSettings) : null;
 const url = server?.url ?? target;
 const isPostgres = url.startsWith("postgres");
 const body = Buffer.alloc(1000, "lorem ipsum ");
@@ -126,11 +119,10 @@ async function run(store: OpenStore, scenario: Scenario): Promise<{ rate: number
   const queues = scenario.queues ?? 1;
   const batch = scenario.batch ?? (isPostgres ? 100 : 10);
   let [sent, acked, k, bad] = [0, 0, 0, 0];
-  const pause = () => new Promise((resolve) => setTimeout(resolve, 1));
   const producer = async () => {
     while (performance.now() < end) {
       if (sent - acked > 4000) {
-        await pause();
+        await sleep(1);
         continue;
       }
       const rows = Array.from({ length: isPostgres ? 1 : 10 }, (): SendRow => {
@@ -168,7 +160,7 @@ async function run(store: OpenStore, scenario: Scenario): Promise<{ rate: number
       );
       claim.push(performance.now() - at);
       if (got.length === 0) {
-        await pause();
+        await sleep(1);
         continue;
       }
       for (const { result } of await store.settle(got)) if (result !== "acked") bad++;

@@ -1,6 +1,6 @@
 /** Figure 10: topics. Publications with 0, 1, 10 and 1,000 matches, until all of them are fanned out; deliveries of a fan-out to webhooks. */
 import { body } from "../parts/bodies.mjs";
-import { median, sleep } from "../parts/machine.mjs";
+import { median, until } from "../parts/machine.mjs";
 import { inParallel } from "../parts/product.mjs";
 
 export const number = 10;
@@ -38,14 +38,6 @@ async function topicOf(product, matches) {
   return { topic, queues: matches === 0 ? [] : [names[0], names.at(-1)] };
 }
 
-async function until(what, reached) {
-  const end = performance.now() + MOST_MS;
-  while (!(await reached())) {
-    if (performance.now() > end) throw new Error(`${what} took longer than ${MOST_MS / 1000} s`);
-    await sleep(20);
-  }
-}
-
 async function publications(bench, product, matches) {
   const total = PUBLICATIONS.get(matches);
   const { topic, queues } = await topicOf(product, matches);
@@ -57,7 +49,10 @@ async function publications(bench, product, matches) {
     bench.check("publications", sent);
     const accepted = performance.now() - start;
     published += total;
-    for (const queue of queues) await until(`the fan-out of ${matches}`, async () => (await product.stats(queue)).ready >= published);
+    for (const queue of queues) {
+      const fannedOut = async () => (await product.stats(queue)).ready >= published;
+      await until(`the fan-out of ${matches}`, fannedOut, { everyMs: 20, mostMs: MOST_MS });
+    }
     return { limit: limit.perSecond, own: (total * 1000) / (performance.now() - start), accepted: (total * 1000) / accepted };
   });
   const own = median(rounds.map((round) => round.own));

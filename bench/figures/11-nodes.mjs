@@ -1,8 +1,7 @@
 /** Figure 11: what a second and a third node on the same machine add, and which process is full. */
 import { sendText } from "../parts/bodies.mjs";
-import { cpuMs, median } from "../parts/machine.mjs";
+import { cpuMs, median, postgresCpuMs } from "../parts/machine.mjs";
 import { startNodes } from "../parts/nodes.mjs";
-import { postgresCpuMs } from "../parts/postgres-cpu.mjs";
 
 export const number = 11;
 export const method =
@@ -63,11 +62,12 @@ async function drain(bench, cluster, subscriptions, each) {
 }
 
 export async function run(bench) {
-  if (bench.postgres === null) return [];
   const clusters = [];
   try {
     for (const size of SIZES) {
-      const cluster = await startNodes(bench.postgres, size);
+      const databaseUrl = await bench.freshDatabase();
+      if (databaseUrl === null) return [];
+      const cluster = await startNodes(databaseUrl, size);
       await cluster.shared();
       await cluster.first.createQueue("sends");
       const subscriptions = [];

@@ -1,5 +1,5 @@
 /** Figure 12: what a step costs in time on an idle system, and what sleeping runs cost. */
-import { sleep } from "../parts/machine.mjs";
+import { sleep, until } from "../parts/machine.mjs";
 import { pullApp } from "./7-workflows.mjs";
 
 export const number = 12;
@@ -11,27 +11,21 @@ const IDLE_SECONDS = 30;
 const SAMPLE = 200;
 const SPREAD_MS = 20_000;
 const DAY_MS = 86_400_000;
-const MOST_MS = 600_000;
+/** How often, and for how long, something is waited for. */
+const PATIENCE = { everyMs: 200, mostMs: 600_000 };
 
 const share = (values, part) => [...values].sort((a, b) => a - b)[Math.ceil(values.length * part) - 1] ?? Number.NaN;
-
-async function until(what, holds) {
-  const end = performance.now() + MOST_MS;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`${what} took longer than ${MOST_MS / 1000} s`);
-    await sleep(200);
-  }
-}
 
 const open = async (product, status) => (await product.api("GET", `/apps/pull/runs?status=${status}&limit=1`)).runs.length > 0;
 
 async function stepLatency(product, executor) {
   await product.api("POST", "/apps/pull/runs", { workflow: "timed", input: { n: TIMED_STEPS } });
   let told = [];
-  await until("the timed run", async () => {
+  const timed = async () => {
     told = (await executor.call("told")).stepMs;
     return told.length === TIMED_STEPS;
-  });
+  };
+  await until("the timed run", timed, PATIENCE);
   return { p50: share(told, 0.5), p99: share(told, 0.99) };
 }
 
@@ -43,7 +37,7 @@ async function startSleepers(bench, product, total, at) {
     body: JSON.stringify({ workflow: "sleeper", input: { at } }),
   };
   bench.check("starts", await bench.load.call("fixed", { port: product.port, connections: 64, requests: [request], total }));
-  await until("falling asleep", async () => !(await open(product, "queued")) && !(await open(product, "running")));
+  await until("falling asleep", async () => !(await open(product, "queued")) && !(await open(product, "running")), PATIENCE);
 }
 
 async function lateness(product, executor) {
@@ -53,10 +47,11 @@ async function lateness(product, executor) {
     await product.api("POST", "/apps/pull/runs", { workflow: "sleeper", input: { at } });
   }
   let late = [];
-  await until("waking up", async () => {
+  const awake = async () => {
     late = (await executor.call("told")).lateMs;
     return late.length >= SAMPLE;
-  });
+  };
+  await until("waking up", awake, PATIENCE);
   return { p50: share(late, 0.5), p99: share(late, 0.99) };
 }
 

@@ -2,15 +2,17 @@
 import { startChild } from "./child.mjs";
 import { startProduct } from "./product.mjs";
 
+/** `postgres` is the run's PostgreSQL; `null` while SQLite is measured. */
 export async function createBench({ postgres, seconds, rounds, backlog, sleeping, profileDir }) {
   const children = new Set();
   const products = new Set();
   const child = (file, flags = []) => {
-    const profiled = file === "executor.mjs" && profileDir !== null;
-    const started = startChild(file, profiled ? ["--cpu-prof", "--cpu-prof-dir", profileDir] : flags);
+    const profiler = file === "executor.mjs" && profileDir !== null ? ["--cpu-prof", "--cpu-prof-dir", profileDir] : [];
+    const started = startChild(file, [...flags, ...profiler]);
     children.add(started);
     return { ...started, stop: () => (children.delete(started) ? started.stop() : undefined) };
   };
+  const freshDatabase = async () => (postgres === null ? null : await postgres.fresh());
   const bare = child("bare.mjs");
   const sink = child("sink.mjs");
   const load = child("load.mjs");
@@ -19,8 +21,6 @@ export async function createBench({ postgres, seconds, rounds, backlog, sleeping
   const { port: sinkPort } = await sink.call("listen");
 
   return {
-    /** This run's PostgreSQL; `null` while SQLite is measured. */
-    postgres,
     seconds,
     backlog,
     sleeping,
@@ -33,12 +33,12 @@ export async function createBench({ postgres, seconds, rounds, backlog, sleeping
     child,
     /** A server on fresh data of this engine. */
     async product() {
-      const product = await startProduct({ postgres, profileDir });
+      const product = await startProduct({ databaseUrl: await freshDatabase(), profileDir });
       products.add(product);
       return product;
     },
     /** A database of its own on this run's PostgreSQL; `null` while SQLite is measured. */
-    freshDatabase: async () => (postgres === null ? null : await postgres.fresh()),
+    freshDatabase,
     /** The same load on the bare server. */
     bare: (request, connections) => load.call("fixed", { port: barePort, connections, requests: [request], seconds, warmupSeconds: 0.5 }),
     /** Runs `round` so many times, one after the other; a round measures limit and product in turn. */

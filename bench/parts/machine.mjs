@@ -1,10 +1,11 @@
-/** Facts about the machine, and what processes use of it. Linux tells through /proc; elsewhere `ps` does. */
+/** Facts about the machine, what processes use of it, and how to wait on it. Linux tells through /proc; elsewhere `ps` does. */
 import { execFileSync } from "node:child_process";
-import { closeSync, existsSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { cpus, loadavg, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 
-const TICKS = 100;
+/** The unit of times in /proc. */
+const TICK_MS = 10;
 
 /** Cores, memory, versions; no names of hosts or people. */
 export function machineFacts(postgresVersion) {
@@ -38,18 +39,45 @@ export function machineState() {
   return { loadAverage: Number((loadavg()[0] ?? 0).toFixed(2)), flushesPerSecond: flushes };
 }
 
+/** The fields of a process's state after its name; `null` when it is gone, and where there is no /proc. */
+function stateOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  } catch {
+    return null;
+  }
+}
+
+const ticksOf = (state) => Number(state[11]) + Number(state[12]);
+
 /** CPU time that a process has used so far, all its threads, in milliseconds. */
 export function cpuMs(pid) {
-  if (existsSync(`/proc/${pid}/stat`)) {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-    return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS;
-  }
+  const state = stateOf(pid);
+  if (state !== null) return ticksOf(state) * TICK_MS;
   const [minutes, seconds] = execFileSync("ps", ["-o", "time=", "-p", String(pid)])
     .toString()
     .trim()
     .split(":")
     .slice(-2);
   return (Number(minutes) * 60 + Number(seconds)) * 1000;
+}
+
+/**
+ * CPU time that a PostgreSQL server on this machine has used so far, all its processes, those that have ended included, in milliseconds; 0
+ * where there is no /proc.
+ */
+export async function postgresCpuMs(query) {
+  const [{ pid }] = await query("SELECT pg_backend_pid() AS pid");
+  const server = stateOf(pid)?.[1];
+  const own = server === undefined ? null : stateOf(server);
+  if (own === null) return 0;
+  let ticks = ticksOf(own) + Number(own[13]) + Number(own[14]);
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const state = stateOf(name);
+    if (state !== null && state[1] === server) ticks += ticksOf(state);
+  }
+  return ticks * TICK_MS;
 }
 
 /** Memory of a process that is resident, in bytes. */
@@ -64,3 +92,12 @@ export function median(values) {
 }
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Asks `holds` every `everyMs` until it does; throws that `what` took too long after `mostMs`. */
+export async function until(what, holds, { everyMs, mostMs }) {
+  const end = performance.now() + mostMs;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`${what} took longer than ${mostMs / 1000} s`);
+    await sleep(everyMs);
+  }
+}

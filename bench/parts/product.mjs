@@ -53,10 +53,9 @@ function launch({ home, databaseUrl, profileDir }) {
   return { child, ended, ready, told };
 }
 
-/** Starts the server on fresh data. `postgres` is a testkit server or null for SQLite; `profileDir` takes CPU profiles or is null. */
-export async function startProduct({ postgres = null, profileDir = null }) {
+/** Starts the server on a PostgreSQL database, or on fresh data of SQLite when that is null; `profileDir` takes CPU profiles or is null. */
+export async function startProduct({ databaseUrl = null, profileDir = null }) {
   const home = mkdtempSync(join(tmpdir(), "millrace-bench-"));
-  const databaseUrl = postgres === null ? null : await postgres.fresh();
   let running = launch({ home, databaseUrl, profileDir });
   const first = await running.ready;
   let { url } = first;

@@ -4,9 +4,10 @@
  */
 import pg from "pg";
 import { createClock } from "../../packages/server/src/clock.ts";
-import { openStore } from "../../packages/server/src/store/open.ts";
+import { type OpenStore, openStore } from "../../packages/server/src/store/open.ts";
 import { serveJobs } from "../parts/child.mjs";
-import { queueSettings } from "../parts/queue-settings.ts";
+import { sleep } from "../parts/machine.mjs";
+import { seedSql } from "../parts/queue-settings.ts";
 
 const body = Buffer.alloc(1000, "lorem ipsum ");
 const row = { queueNo: 1, body, attributes: null, meta: null, groupKey: null, dedupId: null, delayMs: null };
@@ -14,7 +15,7 @@ const row = { queueNo: 1, body, attributes: null, meta: null, groupKey: null, de
 const SENDERS = 256;
 const CONSUMERS = 8;
 
-const store = { open: null as Awaited<ReturnType<typeof openStore>> | null };
+let store: OpenStore;
 let pool: pg.Pool;
 
 /** Runs `lanes` loops of `step` until `seconds` are over; `step` answers how much it did. */
@@ -34,12 +35,9 @@ async function perSecond(lanes: number, seconds: number, step: () => Promise<num
 
 serveJobs({
   async open({ url, connections }: { url: string; connections: number }) {
-    store.open = await openStore({ url, clock: createClock() });
+    store = await openStore({ url, clock: createClock() });
     pool = new pg.Pool({ connectionString: url, max: connections });
-    await pool.query(`INSERT INTO organization (no, id, name, created_at) VALUES (1, 'o', 'o', 0);
-      INSERT INTO project (no, id, organization_no, name, created_at) VALUES (1, 'p', 1, 'p', 0);
-      INSERT INTO queue (no, id, resource_name, project_no, environment, name, type, settings, source, created_at, updated_at)
-        VALUES (1, 'q', 'q', 1, 'production', 'q', 'standard', '${JSON.stringify(queueSettings)}', 'api', 0, 0);
+    await pool.query(`${seedSql("standard")};
       CREATE TABLE bare (id bigserial PRIMARY KEY, queue integer NOT NULL, due_at timestamptz NOT NULL DEFAULT now(), body bytea NOT NULL);
       CREATE INDEX bare_due ON bare (queue, due_at)`);
   },
@@ -65,24 +63,23 @@ serveJobs({
     }),
   sends: ({ seconds }: { seconds: number }) =>
     perSecond(SENDERS, seconds, async () => {
-      await store.open?.send([row]);
+      await store.send([row]);
       return 1;
     }),
   async lives({ seconds }: { seconds: number }) {
     let unfinished = 0;
     const sending = perSecond(SENDERS, seconds, async () => {
-      if (unfinished > 4_000) await new Promise((resolve) => setTimeout(resolve, 1));
+      if (unfinished > 4_000) await sleep(1);
       else {
         unfinished += 1;
-        await store.open?.send([row]);
+        await store.send([row]);
       }
       return 0;
     });
     const handled = perSecond(CONSUMERS, seconds, async () => {
-      const claimed = await store.open?.claim({ queueNo: 1, batchSize: 100, batches: 1, leaseMs: null });
-      const got = claimed?.batches.flat() ?? [];
-      if (got.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-      await store.open?.settle(got.map(({ seq, receipt }) => ({ queueNo: 1, seq, receipt, outcome: "ack" as const })));
+      const got = (await store.claim({ queueNo: 1, batchSize: 100, batches: 1, leaseMs: null })).batches.flat();
+      if (got.length === 0) await sleep(1);
+      await store.settle(got.map(({ seq, receipt }) => ({ queueNo: 1, seq, receipt, outcome: "ack" as const })));
       unfinished -= got.length;
       return got.length;
     });

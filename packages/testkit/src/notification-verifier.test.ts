@@ -3,8 +3,9 @@ import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { buildNotification, type Hmac, parseSecret, type SigningKey } from "@millrace/contract/wire";
+import { buildNotification, parseSecret, type SigningKey } from "@millrace/contract/wire";
 import { describe, expect, it } from "vitest";
+import { hmac } from "./hmac.ts";
 import { lacks } from "./tools.ts";
 
 interface Question {
@@ -14,11 +15,6 @@ interface Question {
   now: number;
 }
 
-const hmac: Hmac = (form, key, ...parts) => {
-  const mac = createHmac("sha256", key);
-  for (const part of parts) mac.update(part);
-  return mac.digest(form);
-};
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo";
 const now = 1_790_000_000;
 const making = { hmac, keys: [parseSecret(secret) as SigningKey], wallMs: now * 1000 + 700, version: "0.0.0" };

@@ -1,11 +1,10 @@
-import { createHash, createHmac, randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   basalticSignature,
   buildPush,
   ezghSignature,
   generateSecret,
   gigadriveSignature,
-  type Hmac,
   type PushDelivery,
   parseSecret,
   type SigningKey,
@@ -13,13 +12,9 @@ import {
 } from "@millrace/contract/wire";
 import { describe, expect, it } from "vitest";
 import { ask, type Language, type Question, serve } from "./foreign-verifier.ts";
+import { hmac } from "./hmac.ts";
 import { lacks } from "./tools.ts";
 
-const hmac: Hmac = (form, key, ...parts) => {
-  const mac = createHmac("sha256", key);
-  for (const part of parts) mac.update(part);
-  return mac.digest(form);
-};
 const wallMs = Date.UTC(2026, 9, 13, 17, 2, 40, 700);
 const seconds = Math.floor(wallMs / 1000);
 const secret = generateSecret((bytes) => Uint8Array.from(randomBytes(bytes)));

@@ -2,10 +2,10 @@
  * The demo's endpoint: verifies every delivery's signature before it looks at the body, as any endpoint should. Answers the ids of the
  * messages that its `handle` refuses, 401 when the signature does not hold.
  */
-import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Hmac, parseSecret, verifyEzgh } from "@millrace/contract/wire";
+import { parseSecret, verifyEzgh } from "@millrace/contract/wire";
+import { hmac } from "../hmac.ts";
 
 export interface DeliveredMessage {
   messageId: string;
@@ -27,12 +27,6 @@ export interface DemoReceiver {
   trust(secret: string): void;
   close(): Promise<void>;
 }
-
-const hmac: Hmac = (form, key, ...parts) => {
-  const digest = createHmac("sha256", key);
-  for (const part of parts) digest.update(part);
-  return digest.digest(form);
-};
 
 const maxBodyBytes = 16 * 1024 * 1024;
 

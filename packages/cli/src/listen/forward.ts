@@ -2,12 +2,13 @@
  * One message on its way to a local port and back: built and signed as a push consumer's request (C2), its answer read as one (C3). It
  * reads no queue and settles nothing. A port that nobody listens on is not an answer: the message was not tried.
  */
-import { createHash, createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { connect } from "node:net";
 import type { Answer as Answered, Operations } from "@millrace/contract";
-import { gigadriveMessage, type Hmac, type Outcome, type SigningKey } from "@millrace/contract/wire";
+import { gigadriveMessage, type Outcome, type SigningKey } from "@millrace/contract/wire";
+import { hmac } from "../hmac.ts";
 import { version } from "../version.ts";
 
 export type Leased = Answered<Operations["GigadriveReceive"]>["messages"][number];
@@ -23,12 +24,6 @@ const BODY_BYTES = 4_096;
 const YEAR_MS = 31_536_000_000;
 /** The one deployment that a forwarded message names. */
 const DEPLOYMENT = "listen";
-
-const hmac: Hmac = (form, key, ...parts) => {
-  const state = createHmac("sha256", key);
-  for (const part of parts) state.update(part);
-  return state.digest(form);
-};
 
 const portOf = (url: URL): number => Number(url.port) || (url.protocol === "https:" ? 443 : 80);
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "");

@@ -111,7 +111,7 @@ it("A14, P1: subscriptions live with their queues, are found by any reference an
 
 it("A14, T1, W16: what needs one transaction with the default database is refused by both names", async () => {
   const { json } = await door.request("/v1/topics", { json: { name: "news" } });
-  const subscribe = (body: object) => door.request(`/v1/topics/${json.topic?.id ?? json.id}/subscriptions`, { json: body });
+  const subscribe = (body: object) => door.request(`/v1/topics/${json.topic.id}/subscriptions`, { json: body });
   const beside = "a queue on the database default, as topics are";
   expect(refusal(await subscribe({ protocol: "queue", endpoint: "two" }))).toEqual([400, "endpoint", beside, "one on eu"]);
   expect(refusal(await subscribe({ protocol: "queue", endpoint: "one", redrive_policy: { dead_letter_queue: "three" } }))).toEqual([

@@ -3,7 +3,6 @@ import type { Answer, Operations } from "@millrace/contract";
 import type { Access } from "../identity/access.ts";
 import type { OrganizationRow, ProjectRow } from "../identity/caller.ts";
 import type { KeyRow, Page, Quota, Tenancy } from "../identity/tenancy.ts";
-
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 import type { Handlers } from "./handler.ts";
 

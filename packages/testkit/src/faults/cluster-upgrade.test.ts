@@ -21,7 +21,8 @@ it("A11, A13, CTRL-09: nodes of two versions share the work while a cluster is u
   timeout: 300_000,
 }, async () => {
   const databaseUrl = await (await postgres()).fresh();
-  const [a, b] = await Promise.all([millrace({ databaseUrl, preload }), millrace({ databaseUrl, preload })]);
+  const options = { databaseUrl, preload, onSources: true };
+  const [a, b] = await Promise.all([millrace(options), millrace(options)]);
   nodes = [a, b];
   const client = new pg.Client(databaseUrl);
   database = client;

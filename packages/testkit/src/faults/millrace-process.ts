@@ -20,6 +20,8 @@ export interface MillraceOptions {
   env?: Record<string, string>;
   /** A module loaded into the process before anything else: how a test plants a bug. */
   preload?: string;
+  /** Runs the sources whatever `MILLRACE_TEST_COMMAND` names: for a `preload` that changes them. */
+  onSources?: boolean;
 }
 
 /** A server that can be killed and started again. */
@@ -35,7 +37,7 @@ export interface MillraceProcess {
 }
 
 const built = process.env.MILLRACE_TEST_COMMAND;
-const entry = built ?? fileURLToPath(new URL("../../../cli/src/main.ts", import.meta.url));
+const sources = fileURLToPath(new URL("../../../cli/src/main.ts", import.meta.url));
 const key = randomBytes(32).toString("base64");
 
 const alive = new Set<ChildProcess>();
@@ -47,13 +49,14 @@ process.once("exit", () => {
 /** Prepares a server without starting it. It may deliver to loopback over http. */
 export async function millrace(options: MillraceOptions): Promise<MillraceProcess> {
   const port = await freePort();
+  const entry = options.onSources ? sources : (built ?? sources);
   let child: ChildProcess | undefined;
   let apiKey = "";
   const url = `http://127.0.0.1:${port}`;
 
   const start = async (env: Record<string, string> = {}): Promise<void> => {
     const inherited = Object.entries(process.env).filter(([name]) => !/^(MILLRACE_|VITEST|NODE_|DATABASE_URL|CI$)/.test(name));
-    const loaders = built === undefined ? ["--import", "tsx", "--conditions=@millrace/source"] : [];
+    const loaders = entry === sources ? ["--import", "tsx", "--conditions=@millrace/source"] : [];
     if (options.preload !== undefined) loaders.push("--import", options.preload);
     const started = spawn(process.execPath, [...loaders, entry, "server", "--json"], {
       env: {
