@@ -1,6 +1,6 @@
 /** Figure 11: what a second and a third node on the same machine add, and which process is full. */
 import { sendText } from "../parts/bodies.mjs";
-import { cpuMs, median, postgresCpuMs } from "../parts/machine.mjs";
+import { cpuMs, median, postgresCpuMs, sleep } from "../parts/machine.mjs";
 import { startNodes } from "../parts/nodes.mjs";
 
 export const number = 11;
@@ -10,6 +10,8 @@ export const method =
 const SIZES = [1, 2, 3];
 const CONNECTIONS = 96;
 const QUEUES = 12;
+/** A pause that one node answered is in force on all of them after a second. */
+const IN_FORCE_MS = 1_500;
 
 /** Runs `job` and tells how many cores each kind of process used meanwhile. */
 async function withCores(bench, { nodes, query }, job) {
@@ -47,6 +49,7 @@ const queueName = (n) => `pushed-${n}`;
 async function drain(bench, cluster, subscriptions, each) {
   const { first } = cluster;
   for (const { id } of subscriptions) await first.api("POST", `/subscriptions/${id}/pause`, {});
+  await sleep(IN_FORCE_MS);
   for (let n = 0; n < QUEUES; n += 1) await spread(bench, cluster, queueName(n), 10, { total: each / 10 / cluster.nodes.length });
   await bench.sink.call("reset");
   const count = each * QUEUES;
