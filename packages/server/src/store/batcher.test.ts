@@ -42,6 +42,26 @@ describe("group commit", () => {
     expect(results.map((list) => list.map((r) => ("seq" in r ? r.seq : 0)))).toEqual([[1], [2, 3], [4]]);
   });
 
+  it("what waits is shared among the transactions that may begin, as long as each is worth one", async () => {
+    const seen: number[] = [];
+    const batcher = createBatcher({
+      lanes: [{ kinds: ["send"], width: 3, rows: 20, leastShare: 4 }],
+      run: async (batch) => {
+        seen.push(batch.sends.length);
+        return answerTo(batch);
+      },
+      isFull: () => false,
+    });
+    const sendsOf = async (callers: number): Promise<number[]> => {
+      await Promise.all(Array.from({ length: callers }, () => batcher.send([row("a")])));
+      return seen.splice(0);
+    };
+    expect(await sendsOf(4)).toEqual([4]);
+    expect(await sendsOf(10)).toEqual([4, 4, 2]);
+    expect(await sendsOf(30)).toEqual([10, 10, 10]);
+    expect(await sendsOf(90)).toEqual([20, 20, 20, 10, 10, 10]);
+  });
+
   it("a row that breaks its transaction fails alone: the others are stored", async () => {
     const batcher = over(async (batch) => {
       if (batch.sends.some(({ body }) => body.toString() === "poison")) throw new Error("bad row");

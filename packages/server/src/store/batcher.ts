@@ -16,6 +16,8 @@ export interface LaneShape {
   width: number;
   /** The most rows of one transaction; a claim counts the messages it asks for. */
   rows: number;
+  /** Where several may begin, what waits is shared among them in parts of at least so many rows; unless given, the first takes all it can. */
+  leastShare?: number;
 }
 
 export interface BatcherOptions {
@@ -107,16 +109,24 @@ export function createBatcher(options: BatcherOptions): Batcher {
     });
   };
 
+  /** How many rows the next transaction may take. Callers that were answered together come back together: one for all would leave the rest idle. */
+  const mostOf = ({ shape, running, waiting }: Lane): number => {
+    if (shape.leastShare === undefined) return shape.rows;
+    const all = waiting.reduce((sum, work) => sum + work.rows, 0);
+    return Math.min(shape.rows, Math.max(shape.leastShare, Math.ceil(all / (shape.width - running))));
+  };
+
   /** The next transaction's work: in order of arrival, but other work alone, and sends no more than their share. */
   const take = (lane: Lane): Work[] => {
     if (lane.waiting[0]?.kind === "other") return [lane.waiting.shift() as Work];
     const batch: Work[] = [];
     const left: Work[] = [];
+    const most = mostOf(lane);
     let taken = 0;
     let sent = 0;
     let closed = false;
     for (const work of lane.waiting) {
-      const tooMuch = batch.length > 0 && taken + work.rows > lane.shape.rows;
+      const tooMuch = batch.length > 0 && taken + work.rows > most;
       const tooManySends = work.kind === "send" && share !== null && sent > 0 && sent + work.rows > share;
       if (work.kind === "other" || tooMuch) closed = true;
       if (closed || tooManySends) left.push(work);

@@ -80,7 +80,7 @@ async function openSqliteStore(options: StoreOptions): Promise<OpenStore> {
 
 /** Claims have transactions of their own: they hold heads, and must not wait for the locks that settles and sends take first. */
 const POSTGRES_LANES: LaneShape[] = [
-  { kinds: ["settle", "send"], width: 2, rows: 500 },
+  { kinds: ["settle", "send"], width: 2, rows: 500, leastShare: 64 },
   { kinds: ["claim"], width: 2, rows: 1000 },
 ];
 
