@@ -16,6 +16,7 @@ const well: Examination = {
     { id: "a", name: "a:7400", version: "1.0.0", skewMs: 3, startedAt: 0, seenAgoMs: 500, slots: 128 },
     { id: "b", name: "b:7400", version: "1.0.0", skewMs: -2, startedAt: 0, seenAgoMs: 900, slots: 128 },
   ],
+  joined: [],
   orphanedSlots: 0,
   tables: [{ name: "message", bytes: 1, live: 10, dead: 5, vacuumedAgoMs: 1_000 }],
   oldestTransaction: null,
@@ -102,4 +103,30 @@ it("A14, A17: every configured database is looked at by its name, and one that c
   const of = (name: string) => findings.filter(({ database }) => database === name);
   for (const name of ["default", "eu"]) expect(of(name).find(({ check }) => check === "schema")?.level).toBe("good");
   expect(of("us")).toMatchObject([{ level: "bad", check: "server", found: "can't be reached" }]);
+  const forgotten = await diagnose(url, {}, 10);
+  expect(forgotten.findings).toContainEqual(expect.objectContaining({ level: "bad", check: "databases", found: "eu is not configured" }));
+});
+
+it("A14, A17: a node that runs without one of the databases is a bad finding, for its duties there are nobody's", async () => {
+  const server = await postgres();
+  const [url, eu] = await Promise.all([server.fresh(), server.fresh()]);
+  const store = await openStore({ url, databases: { eu }, clock: createClock() });
+  const named = (name: string) => ({ id: name, name, clock: createClock(), monotonic: () => performance.now() });
+  const rest = { version: "1", log: { warn: () => {} } };
+  const [home, other] = store.databases;
+  const nodes = [
+    createNode({ ...named("whole"), ...rest, store: home?.store ?? store }),
+    createNode({ ...named("whole"), ...rest, store: other?.store ?? store }),
+    createNode({ ...named("part"), ...rest, store: home?.store ?? store }),
+  ];
+  try {
+    for (const node of nodes) await node.start();
+    const { findings } = await diagnose(url, { eu }, 10);
+    expect(findings.filter(({ check, level }) => check === "nodes" && level === "bad")).toMatchObject([
+      { database: "eu", found: "part does not take part" },
+    ]);
+  } finally {
+    for (const node of nodes) await node.leave();
+    await store.close();
+  }
 });

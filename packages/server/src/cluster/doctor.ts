@@ -4,7 +4,7 @@ import { DEFAULT_DATABASE } from "../store/database-numbers.ts";
 import { examine } from "../store/examine.ts";
 import { migrations } from "../store/migrate.ts";
 import type { NodeRow } from "../store/types.ts";
-import { type Finding, judge } from "./rules.ts";
+import { type Finding, judge, partakersOf, unnamed } from "./rules.ts";
 
 export type { Finding } from "./rules.ts";
 
@@ -14,27 +14,26 @@ export interface Diagnosis {
   nodes: (NodeRow & { database: string })[];
 }
 
-async function look(database: string, url: string, poolSize: number): Promise<Diagnosis> {
-  const seen = await examine(url);
-  const findings = judge(seen, { schema: migrations.at(-1)?.version ?? 0, poolSize });
-  return {
-    findings: findings.map((finding) => ({ ...finding, database })),
-    nodes: seen.nodes.map((node) => ({ ...node, database })),
-  };
-}
+const about = (database: string, findings: readonly Finding[]) => findings.map((finding) => ({ ...finding, database }));
 
 /** Looks once at each; rejects with the Fault `unavailable` when the default database can't be reached. */
 export async function diagnose(url: string, databases: Readonly<Record<string, string>>, poolSize: number): Promise<Diagnosis> {
-  const home = await look(DEFAULT_DATABASE, url, poolSize);
-  const others = await Promise.all(
-    Object.entries(databases).map(([database, at]) =>
-      look(database, at, poolSize).catch((error: unknown): Diagnosis => {
-        if (!(error instanceof Fault) || error.code !== "unavailable") throw error;
-        const advice = "Its queues are refused until it is there; the others work on.";
-        return { findings: [{ database, level: "bad", check: "server", found: "can't be reached", advice }], nodes: [] };
-      }),
-    ),
-  );
-  const all = [home, ...others];
-  return { findings: all.flatMap(({ findings }) => findings), nodes: all.flatMap(({ nodes }) => nodes) };
+  const expected = { schema: migrations.at(-1)?.version ?? 0, poolSize };
+  const home = await examine(url);
+  const missing = home.joined.filter((name) => !(name in databases));
+  const findings = about(DEFAULT_DATABASE, [...unnamed(missing), ...judge(home, expected)]);
+  const nodes = home.nodes.map((node) => ({ ...node, database: DEFAULT_DATABASE }));
+  const looks = Object.entries(databases).map(async ([database, at]): Promise<Diagnosis> => {
+    try {
+      const seen = await examine(at);
+      const found = about(database, [...partakersOf(home.nodes, seen.nodes), ...judge(seen, expected)]);
+      return { findings: found, nodes: seen.nodes.map((node) => ({ ...node, database })) };
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "unavailable") throw error;
+      const advice = "Its queues are refused until it is there; the others work on.";
+      return { findings: about(database, [{ level: "bad", check: "server", found: "can't be reached", advice }]), nodes: [] };
+    }
+  });
+  const all = [{ findings, nodes }, ...(await Promise.all(looks))];
+  return { findings: all.flatMap((each) => each.findings), nodes: all.flatMap((each) => each.nodes) };
 }

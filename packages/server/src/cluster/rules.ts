@@ -1,5 +1,6 @@
 /** What `millrace doctor` makes of a cluster's database: pure judgements, each with what to do about it. */
 import type { Examination } from "../store/examination-types.ts";
+import type { NodeRow } from "../store/types.ts";
 
 /** `bad` breaks a promise, `poor` costs speed or will become bad, `good` says what was looked at. */
 export interface Finding {
@@ -73,6 +74,25 @@ function schemaOf({ schema }: Examination, expected: Expected): Finding[] {
     return [{ level: "poor", check: "schema", found, advice: `This program brings it to ${expected.schema} when it starts.` }];
   return [{ level: "bad", check: "schema", found, advice: `This program knows schemas up to ${expected.schema}: use the newer one.` }];
 }
+
+/** Whether every node of the default database takes part on another one: who does not may own its duties' slots and not do them. */
+export function partakersOf(home: readonly NodeRow[], there: readonly NodeRow[]): Finding[] {
+  const lives = ({ seenAgoMs }: NodeRow) => seenAgoMs < ALIVE_MS;
+  const present = new Set(there.filter(lives).map(({ id }) => id));
+  const advice = "Start every node with the same databases.";
+  return home
+    .filter((node) => lives(node) && !present.has(node.id))
+    .map(({ name }): Finding => ({ level: "bad", check: "nodes", found: `${name} does not take part`, advice }));
+}
+
+/** What to say of databases that hold queues and that this program was not told of. */
+export const unnamed = (names: readonly string[]): Finding[] =>
+  names.map((name) => ({
+    level: "bad",
+    check: "databases",
+    found: `${name} is not configured`,
+    advice: "Give its address, or none of its queues can be reached from here.",
+  }));
 
 function nodesOf({ nodes, orphanedSlots }: Examination): Finding[] {
   const living = nodes.filter(({ seenAgoMs }) => seenAgoMs < ALIVE_MS);

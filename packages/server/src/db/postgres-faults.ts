@@ -14,6 +14,8 @@ const NETWORK = new Set([
 ]);
 /** Shutting down, crashed, starting, idle within a transaction for too long, too many connections, and the codes of class 08. */
 const AWAY = /^(57P0[123]|25P03|53300|08...)$/;
+/** No room on the disk: nothing happened, and the connection goes on. */
+const FULL = "53100";
 const BY_TEXT =
   /Connection terminated|connection timeout|Query read timeout|Client has encountered a connection error|timeout exceeded when trying to connect/i;
 
@@ -32,8 +34,15 @@ export function isAway(error: unknown): boolean {
   return NETWORK.has(code) || AWAY.test(code) || (code === "" && error instanceof Error && BY_TEXT.test(error.message));
 }
 
-/** The error as callers hear it: a lost database is `unavailable`, everything else is itself. */
+/** A database that can't be reached, as callers hear it; the log is told why. */
+export function unreachable(error: unknown): Fault {
+  const fault = new Fault("unavailable", "The database can't be reached. Try again shortly.", { retryAfterSeconds: 1 });
+  fault.cause = error;
+  return fault;
+}
+
+/** The error as callers hear it: a lost or full database is `unavailable`, everything else is itself. */
 export function faultOf(error: unknown): unknown {
-  if (!isAway(error)) return error;
-  return new Fault("unavailable", "The database can't be reached. Try again shortly.", { retryAfterSeconds: 1 });
+  if (isAway(error)) return unreachable(error);
+  return codeOf(error) === FULL ? new Fault("unavailable", "The database's disk is full.", { retryAfterSeconds: 5 }) : error;
 }

@@ -8,7 +8,7 @@ import type { Db, Statements, TransactionOptions, Tx, Value } from "./db.ts";
 import { JoiningSocket } from "./joining-socket.ts";
 import { createMemory, keep, renew } from "./memory.ts";
 import { replaceNamed } from "./named.ts";
-import { faultOf, isAway, isOutdated, isTransient } from "./postgres-faults.ts";
+import { faultOf, isAway, isOutdated, isTransient, unreachable } from "./postgres-faults.ts";
 import { listenReady } from "./postgres-listen.ts";
 import { type PostgresStatement, preparePostgres } from "./postgres-statement.ts";
 import { createReadyBoard, noteReady } from "./ready.ts";
@@ -204,6 +204,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
 
   // Before the first migration there is nothing to remember, and no table that says so.
   let memoryTable: string | null = null;
+  let reached = false;
   const hasMemory = async (client: pg.PoolClient): Promise<string> => {
     if (memoryTable !== null) return memoryTable;
     const { rows } = await client.query<{ found: boolean }>("SELECT to_regclass('memory_version') IS NOT NULL AS found");
@@ -219,8 +220,10 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
         let client: pg.PoolClient;
         try {
           client = await (given.hot ? hotPool : coldPool).connect();
+          reached = true;
         } catch (error) {
-          throw faultOf(error);
+          // A database that once let this process in and refuses it now is away, whatever it says; one that never did is set up wrong.
+          throw reached ? unreachable(error) : faultOf(error);
         }
         let broken: unknown;
         try {

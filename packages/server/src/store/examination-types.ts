@@ -19,6 +19,8 @@ export interface Examination {
   /** The schema's version; `null` before the first start. */
   schema: number | null;
   nodes: NodeRow[];
+  /** The names of the further databases that were ever joined to this one. */
+  joined: string[];
   /** Slots whose owner is no node that was seen within the last 10 s. */
   orphanedSlots: number;
   tables: TableState[];

@@ -55,18 +55,21 @@ async function look(tx: Tx, wall: () => number): Promise<Examination> {
      FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
      ORDER BY xact_start LIMIT 1`,
   );
-  const [known] = await tx.query<{ schema: boolean; slots: boolean }>(
-    "SELECT to_regclass('schema_version') IS NOT NULL AS schema, to_regclass('slot') IS NOT NULL AS slots",
+  const [known] = await tx.query<{ schema: boolean; slots: boolean; joined: boolean }>(
+    `SELECT to_regclass('schema_version') IS NOT NULL AS schema, to_regclass('slot') IS NOT NULL AS slots,
+       to_regclass('placed_database') IS NOT NULL AS joined`,
   );
   const [schema] = known?.schema ? await tx.query<{ version: number }>("SELECT max(version) AS version FROM schema_version") : [];
   const nodes = known?.slots ? await clusterVerbs.listNodes(tx) : [];
   const owned = nodes.reduce((sum, node) => sum + (node.seenAgoMs < ALIVE_MS ? node.slots : 0), 0);
   const [all] = known?.slots ? await tx.query<{ n: number }>("SELECT count(*) AS n FROM slot") : [];
+  const joined = known?.joined ? await tx.query<{ name: string }>("SELECT name FROM placed_database WHERE self = 0 ORDER BY no") : [];
   return {
     serverVersion: clock?.version ?? 0,
     settings,
     schema: schema?.version ?? null,
     nodes,
+    joined: joined.map(({ name }) => name),
     orphanedSlots: Number(all?.n ?? 0) - owned,
     tables: await tx.query<TableState & Record<string, never>>(
       `SELECT relname AS name, pg_total_relation_size(relid) AS bytes, n_live_tup AS live, n_dead_tup AS dead,
