@@ -3,9 +3,10 @@
  * Invariant: a setting is known by its dotted name here (`egress.allowHosts`); variable, flag and file key follow from this table,
  * and so does the table in `docs/configuration.md`.
  */
+import { shapes } from "@millrace/contract";
 import { z } from "zod";
 import { parseBlock } from "./delivery/addresses.ts";
-import { MOST_DATABASES } from "./store/database-numbers.ts";
+import { DEFAULT_DATABASE, MOST_DATABASES } from "./store/database-numbers.ts";
 
 /** What a setting carries besides its shape. `bound` completes the sentence "must be …". */
 interface SettingMeta {
@@ -99,7 +100,7 @@ const ports = z.preprocess(
 
 const databases = z
   .record(
-    z.string().regex(/^(?!default$)[a-z0-9-]{1,32}$/),
+    shapes.databaseName.refine((name) => name !== DEFAULT_DATABASE),
     z.string().refine((text) => isUrl(text, ["postgres:", "postgresql:"])),
   )
   .refine((named) => Object.keys(named).length <= MOST_DATABASES);
