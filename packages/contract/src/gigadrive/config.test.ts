@@ -57,6 +57,23 @@ describe("a declared section of queues", () => {
     expect(queues[0]?.settings).toEqual({});
   });
 
+  it("C10, Q13: a queue comes behind the one that its dead letters go to, however long the chain; a circle is a fault", () => {
+    const names = (section: object) => readDeclaredQueues(section).queues.map(({ name }) => name);
+    expect(names({ a: { deadLetterQueue: "b" }, b: { deadLetterQueue: "c" }, c: { deadLetterQueue: "d" }, d: null })).toEqual([
+      "d",
+      "c",
+      "b",
+      "a",
+    ]);
+    const circle = (section: object) => readDeclaredQueues(section).problems.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    const comesBack = "a queue whose own dead letters don't come back here";
+    expect(circle({ a: { deadLetterQueue: "a" } })).toEqual([`a.deadLetterQueue: ${comesBack}`]);
+    expect(circle({ z: { deadLetterQueue: "a" }, a: { deadLetterQueue: "b" }, b: { deadLetterQueue: "a" } })).toEqual([
+      `a.deadLetterQueue: ${comesBack}`,
+    ]);
+    expect(circle({ a: { deadLetterQueue: "b" }, b: { deadLetterQueue: null } })).toEqual([]);
+  });
+
   it("C10: every fault is told with the path to it, a misspelled setting with what was meant", () => {
     const faults = (section: unknown) => readDeclaredQueues(section).problems.map(({ path, message }) => `${path.join(".")}: ${message}`);
     expect(faults([])).toEqual([": must be a map of queues by name"]);

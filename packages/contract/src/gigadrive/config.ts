@@ -126,6 +126,25 @@ function namesAt(path: readonly string[]): string[] {
   return path[0] === "rateLimit" ? ["count", "period"] : ["min", "max"];
 }
 
+/** The queues, each behind the one that its dead letters go to; where they would come back is a problem. */
+function inOrder(queues: readonly DeclaredQueue[], problems: DeclaredProblem[]): DeclaredQueue[] {
+  const byName = new Map(queues.map((queue) => [queue.name, queue]));
+  const named = new Set(queues.map(({ deadLetterQueue }) => deadLetterQueue));
+  const ordered = new Set<DeclaredQueue>();
+  for (const first of [...queues.filter(({ name }) => named.has(name)), ...queues]) {
+    const chain = new Set<DeclaredQueue>();
+    let at: DeclaredQueue | undefined = first;
+    while (at !== undefined && !ordered.has(at) && !chain.has(at)) {
+      chain.add(at);
+      at = byName.get(at.deadLetterQueue ?? "");
+    }
+    if (at !== undefined && chain.has(at))
+      problems.push({ path: [at.name, "deadLetterQueue"], message: "a queue whose own dead letters don't come back here" });
+    for (const queue of [...chain].reverse()) ordered.add(queue);
+  }
+  return [...ordered];
+}
+
 /** Reads a section of queues by name. Queues that others name as their dead-letter queue come first. */
 export function readDeclaredQueues(section: unknown): { queues: DeclaredQueue[]; problems: DeclaredProblem[] } {
   const queues: DeclaredQueue[] = [];
@@ -168,9 +187,5 @@ export function readDeclaredQueues(section: unknown): { queues: DeclaredQueue[];
       schedules: schedules ?? undefined,
     });
   }
-  const deadLetters = new Set(queues.map(({ deadLetterQueue }) => deadLetterQueue));
-  return {
-    queues: [...queues.filter(({ name }) => deadLetters.has(name)), ...queues.filter(({ name }) => !deadLetters.has(name))],
-    problems,
-  };
+  return { queues: inOrder(queues, problems), problems };
 }

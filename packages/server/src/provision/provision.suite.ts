@@ -54,6 +54,14 @@ export function provisionSuite(engine: Engine): void {
       expect((await app("/queues/emails/schedules")).json.items).toEqual([digest]);
     });
 
+    it("C10, Q13: a chain of dead-letter queues stands after one application, in whatever order it is declared", async () => {
+      const chain = { first: { deadLetterQueue: "second" }, second: { deadLetterQueue: "third" }, third: {} };
+      expect(said(await apply(chain))).toEqual(["create third", "create second", "create first"]);
+      for (const name of ["first", "second"])
+        expect((await door.shop(`/queues/${name}`)).json.redrivePolicy, name).toMatchObject({ maxReceiveCount: 10 });
+      expect(said(await apply(chain))).toEqual(["unchanged third", "unchanged second", "unchanged first"]);
+    });
+
     it("C10: what is not named keeps its value, a missing consumer too; null makes a pull queue", async () => {
       await apply({
         kept: { consumer: "/x", retryBackoff: { min: "10s", max: "1m" }, rateLimit: { count: 5, period: 1 }, deadLetter: false },
@@ -89,11 +97,20 @@ export function provisionSuite(engine: Engine): void {
       expect((await app("/queues/made/schedules")).json.items.map(({ name }: { name: string }) => name)).toEqual(["by-hand", "two"]);
     });
 
+    it("C10, Q13: prune removes a queue before the one that its dead letters go to", async () => {
+      await apply({ p3: { deadLetterQueue: "p2" }, p2: { deadLetterQueue: "p1" }, p1: {} });
+      const pruned = said(await apply({}, { prune: true }));
+      expect(pruned.filter((change) => /remove p\d/.test(change))).toEqual(["remove p3", "remove p2", "remove p1"]);
+      expect((await app("/queues/p1")).status).toBe(404);
+    });
+
     it("C10: a fault anywhere changes nothing and names its path", async () => {
       for (const [bad, path] of [
         [{ q2: { retention: "1s" } }, "queues.q2.retention"],
         [{ q2: { retension: "1d" } }, "queues.q2.retension"],
         [{ q2: { deadLetterQueue: "nowhere" } }, "queues.q2.deadLetterQueue"],
+        [{ q2: { deadLetterQueue: "q3" }, q3: { deadLetterQueue: "q2" } }, "queues.q2.deadLetterQueue"],
+        [{ q2: { type: "fifo", deadLetterQueue: "q1" } }, "queues.q2.deadLetterQueue"],
         [{ q2: { schedules: { s: { cron: "* * *" } } } }, "queues.q2.schedules.s.cron"],
         [{ q2: { schedules: { s: { cron: "@daily", timezone: "Mars/Base" } } } }, "queues.q2.schedules.s.timezone"],
         [{ "by-hand": { type: "fifo" } }, "queues.by-hand.type"],

@@ -44,6 +44,13 @@ export interface Provision {
 const PAGE = 1_000;
 const FIELDS = ["cron", "timezone", "body", "contentType", "headers", "enabled"] as const;
 
+/** How many of the queues in `byNo` a queue's dead letters may go on to. */
+function letterQueuesBehind(queue: QueueRow, byNo: ReadonlyMap<number | null, QueueRow>): number {
+  let count = -1;
+  for (let at: QueueRow | undefined = queue; at !== undefined; count++) at = byNo.get(at.settings.deadLetterNo);
+  return count;
+}
+
 /** Makes the planner. `find` is a queue of an environment by name, `refresh` tells its lane. */
 export function createProvision(deps: {
   queues: Queues;
@@ -139,6 +146,9 @@ export function createProvision(deps: {
           const beside = placeOf(letters, there);
           if (beside !== database)
             throw invalid(`${path}.deadLetterQueue`, `a queue on the database ${database}, as this one is`, `one on ${beside}`);
+          const type = there?.type ?? letters?.type ?? "standard";
+          if ((present?.type ?? one.type) === "fifo" && type !== "fifo")
+            throw invalid(`${path}.deadLetterQueue`, "a FIFO queue, as this queue is one", type);
         }
         steps.push(await planQueue(target, one, present, path));
         if (one.schedules === undefined) continue;
@@ -160,8 +170,9 @@ export function createProvision(deps: {
       if (prune) {
         const kept = new Set(declared.map(({ name }) => name));
         const made = await queues.all(target.projectNo, target.environment, ({ name, source }) => source === "config" && !kept.has(name));
-        // Those whose dead letters go to others are removed before these.
-        for (const queue of made.sort((a, b) => Number(b.settings.deadLetterNo !== null) - Number(a.settings.deadLetterNo !== null)))
+        const byNo = new Map(made.map((queue) => [queue.no, queue]));
+        // A queue is removed before the one that its dead letters go to.
+        for (const queue of made.sort((a, b) => letterQueuesBehind(b, byNo) - letterQueuesBehind(a, byNo)))
           steps.push({
             change: { kind: "queue", queue: queue.name, name: queue.name, action: "remove", fields: [] },
             async run() {
