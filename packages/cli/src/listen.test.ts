@@ -127,6 +127,27 @@ describe("millrace listen", { timeout: 120_000 }, () => {
     expect(await stopped(running)).toBe(0);
   });
 
+  it("A17, C6, Q9: messages of a group are forwarded one at a time, and those behind one that failed wait for it", async () => {
+    await make("ordered", { type: "fifo", retryBackoffMinSeconds: 1, retryBackoffMaxSeconds: 1 });
+    const seen: string[] = [];
+    let open = 0;
+    const port = await startApp((body, request, response) => {
+      const attempt = request.headers["x-gigadrive-queue-attempt"];
+      seen.push(`${body} ${attempt} beside ${open}`);
+      open++;
+      setImmediate(() => {
+        open--;
+        response.writeHead(body === "two" && attempt === "1" ? 500 : 204).end();
+      });
+    });
+    await send("ordered", ...["one", "two", "three", "four"].map((body) => ({ body, groupKey: "g" })));
+    const running = listen("ordered", "--forward", `http://127.0.0.1:${port}`);
+    await running.said(/(?:.* done\n(?:.* retry .*\n)?){4}/);
+    expect(seen).toEqual(["one 1 beside 0", "two 1 beside 0", "two 2 beside 0", "three 1 beside 0", "four 1 beside 0"]);
+    expect(await stopped(running)).toBe(0);
+    expect(await records("ordered")).toEqual([]);
+  });
+
   it("A17, P25: a stop lets the open delivery finish, gives nothing else away and ends with 0", async () => {
     await make("slow");
     let answer: () => void = () => {};

@@ -1,6 +1,6 @@
 /**
- * One queue whose messages go to a local port: leases only while the port is open, forwards a bounded number at once, and settles each by
- * its answer. It ends when its signal aborts: what is leased by then is still settled.
+ * One queue whose messages go to a local port: leases only while the port is open, forwards a bounded number at once, those of a group
+ * one at a time, and settles each by its answer. It ends when its signal aborts: what is leased by then is still settled.
  */
 import { setTimeout as wait } from "node:timers/promises";
 import type { SigningKey } from "@millrace/contract/wire";
@@ -66,6 +66,17 @@ function passing(error: unknown): boolean {
   return error instanceof CliError && error.exitCode === exitCode.unreachable;
 }
 
+/** Messages of one group in one line, in their order; one without a group alone. */
+function linesOf(messages: readonly Leased[]): Leased[][] {
+  const lines = new Map<string | Leased, Leased[]>();
+  for (const message of messages) {
+    const line = lines.get(message.groupKey ?? message);
+    if (line === undefined) lines.set(message.groupKey ?? message, [message]);
+    else line.push(message);
+  }
+  return [...lines.values()];
+}
+
 /** Listens until `signal` aborts. Rejects with what no waiting can mend, such as a missing right. */
 export async function listenTo(source: Source, signal: AbortSignal): Promise<void> {
   const { client, queue, environment, url, told, concurrency } = source;
@@ -78,15 +89,29 @@ export async function listenTo(source: Source, signal: AbortSignal): Promise<voi
     state = "holding";
     await pause();
   };
-  const deliver = async (message: Leased): Promise<void> => {
+  /** Forwards and settles a message, or gives it back untried; answers whether the next of its group may follow. */
+  const deliver = async (message: Leased, mayStart: boolean): Promise<boolean> => {
     try {
-      const result = await forward(message, { queue, url, key: await source.key(), timeoutMs: timeoutSeconds * 1000 });
+      const timeoutMs = timeoutSeconds * 1000;
+      const result: Forwarded = mayStart ? await forward(message, { queue, url, key: await source.key(), timeoutMs }) : { kind: "refused" };
       await settle(source, message, result);
-      if (result.kind === "answered") told.forwarded(queue, message, result);
+      if (result.kind === "refused") return false;
+      told.forwarded(queue, message, result);
+      return result.outcome.kind === "ack" || result.outcome.kind === "dead-letter";
     } catch (error) {
       const denied = error instanceof ApiError && (error.code === "permission_denied" || error.code === "unauthorized");
       if (denied || !(error instanceof CliError)) throw error;
       told.unsettled(queue, message, error.message);
+      return false;
+    }
+  };
+  /** One group's messages one at a time: behind one that is not done, or too late for their lease, the others go back. */
+  const deliverInOrder = async (line: readonly Leased[]): Promise<void> => {
+    const startBy = Date.now() + (SPARE_SECONDS * 1000) / 2;
+    let goOn = true;
+    for (const [place, message] of line.entries()) {
+      if (place > 0 && (signal.aborted || Date.now() > startBy)) goOn = false;
+      goOn = await deliver(message, goOn);
     }
   };
 
@@ -108,8 +133,8 @@ export async function listenTo(source: Source, signal: AbortSignal): Promise<voi
       const { messages } = await client.call("GigadriveReceive", { queueName: queue, body }, signal);
       if (state !== "connected") told.connected(queue, url.href);
       state = "connected";
-      for (const message of messages) {
-        const work: Promise<void> = deliver(message)
+      for (const line of linesOf(messages)) {
+        const work: Promise<void> = deliverInOrder(line)
           .catch((error: unknown) => {
             failure ??= error;
           })
