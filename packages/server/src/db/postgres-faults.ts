@@ -12,10 +12,12 @@ const NETWORK = new Set([
   "ENETUNREACH",
   "ENOENT",
 ]);
+/** A standby, or what was the primary: another connection may lead to the one that takes writes. */
+const READ_ONLY = "25006";
 /** Shutting down, crashed, starting, idle within a transaction for too long, too many connections, and the codes of class 08. */
-const AWAY = /^(57P0[123]|25P03|53300|08...)$/;
-/** No room on the disk: nothing happened, and the connection goes on. */
-const FULL = "53100";
+const AWAY = /^(57P0[123]|25P03|25006|53300|08...)$/;
+/** Somebody's limit ended the statement, or somebody did: nothing happened, and the connection goes on. */
+const CANCELLED = /^(57014|55P03)$/;
 const BY_TEXT =
   /Connection terminated|connection timeout|Query read timeout|Client has encountered a connection error|timeout exceeded when trying to connect/i;
 
@@ -34,15 +36,22 @@ export function isAway(error: unknown): boolean {
   return NETWORK.has(code) || AWAY.test(code) || (code === "" && error instanceof Error && BY_TEXT.test(error.message));
 }
 
-/** A database that can't be reached, as callers hear it; the log is told why. */
+/** Throws for a database that takes no writes: all state is read where it is written. */
+export function demandWritable(readOnly: string): void {
+  if (readOnly === "on") throw Object.assign(new Error("the session is read-only"), { code: READ_ONLY });
+}
+
+/** A database that is away, as callers hear it; its cause, which no other `unavailable` has, is for the log. */
 export function unreachable(error: unknown): Fault {
-  const fault = new Fault("unavailable", "The database can't be reached. Try again shortly.", { retryAfterSeconds: 1 });
+  const text = codeOf(error) === READ_ONLY ? "The database takes no writes." : "The database can't be reached.";
+  const fault = new Fault("unavailable", `${text} Try again shortly.`, { retryAfterSeconds: 1 });
   fault.cause = error;
   return fault;
 }
 
-/** The error as callers hear it: a lost or full database is `unavailable`, everything else is itself. */
+/** The error as callers hear it: a lost database and a cancelled statement are `unavailable`, everything else is itself. */
 export function faultOf(error: unknown): unknown {
   if (isAway(error)) return unreachable(error);
-  return codeOf(error) === FULL ? new Fault("unavailable", "The database's disk is full.", { retryAfterSeconds: 5 }) : error;
+  if (!CANCELLED.test(codeOf(error))) return error;
+  return new Fault("unavailable", "The database ended a statement before it was done. Try again shortly.", { retryAfterSeconds: 1 });
 }

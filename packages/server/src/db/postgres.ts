@@ -8,7 +8,8 @@ import type { Db, Statements, TransactionOptions, Tx, Value } from "./db.ts";
 import { JoiningSocket } from "./joining-socket.ts";
 import { createMemory, keep, renew } from "./memory.ts";
 import { replaceNamed } from "./named.ts";
-import { faultOf, isAway, isOutdated, isTransient, unreachable } from "./postgres-faults.ts";
+import { addressOf } from "./postgres-address.ts";
+import { demandWritable, faultOf, isAway, isOutdated, isTransient, unreachable } from "./postgres-faults.ts";
 import { listenReady } from "./postgres-listen.ts";
 import { type PostgresStatement, preparePostgres } from "./postgres-statement.ts";
 import { createReadyBoard, noteReady } from "./ready.ts";
@@ -66,6 +67,7 @@ interface Begun {
   now: number;
   slot: number;
   version: number;
+  readOnly: string;
 }
 
 export interface PostgresDb extends Db {
@@ -76,11 +78,13 @@ export interface PostgresDb extends Db {
 /** Opens pools on a database. Connections are made when they are needed. */
 export function openPostgres(options: PostgresOptions): PostgresDb {
   // Pipelined: what is posted travels with what comes after it, one round trip for both.
+  const { connectionString, given } = addressOf(options.url);
   const config = {
-    connectionString: options.url,
+    connectionString,
     pipeline: true,
     stream: () => new JoiningSocket(),
-    options: SESSION,
+    // The last word counts.
+    options: `${given} ${SESSION}`,
     types,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
@@ -96,7 +100,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
   const cold = new Map<string, { name: string | undefined; text: string; names: string[] }>();
   const memory = createMemory();
   const board = createReadyBoard();
-  const listening = listenReady({ ...config, options: undefined }, board);
+  const listening = listenReady({ ...config, options: given }, board);
 
   const hotText = (name: string): PostgresStatement => {
     let statement = hot.get(name);
@@ -135,7 +139,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
       client.query<Begun>({
         name: `begun ${memoryFrom}`,
         text: `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,
-          (SELECT n FROM ${memoryFrom}) AS version`,
+          (SELECT n FROM ${memoryFrom}) AS version, current_setting('transaction_read_only') AS "readOnly"`,
       }),
       numbers > 0 ? draw(client, numbers) : [],
     ]);
@@ -143,7 +147,8 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     const posted: Promise<unknown>[] = [];
     /** Why a posted statement failed: whatever came after it was refused for that alone. */
     let failure: { error: unknown } | undefined;
-    const { now: databaseNow, slot, version } = begun.rows[0] as Begun;
+    const { now: databaseNow, slot, version, readOnly } = begun.rows[0] as Begun;
+    demandWritable(readOnly);
     const now = options.instant?.() ?? databaseNow + options.offset();
     renew(memory, version);
     const due = new Map<number, number>();
@@ -216,7 +221,7 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
   return {
     engine: "postgres",
     async transaction<T>(run: (tx: Tx) => Promise<T>, given: TransactionOptions = {}): Promise<T> {
-      for (let tries = 0; ; tries++) {
+      for (let tries = 0; ; ) {
         let client: pg.PoolClient;
         try {
           client = await (given.hot ? hotPool : coldPool).connect();
@@ -234,7 +239,8 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
             await client.query("ROLLBACK").catch((lost: unknown) => {
               broken = lost;
             });
-          if (!(isTransient(error) || isOutdated(error)) || tries >= RETRIES)
+          // Each of the pool's connections is outdated once and then closed.
+          if (!isOutdated(error) && (!isTransient(error) || tries++ >= RETRIES))
             throw faultOf(broken !== undefined && isAway(broken) ? broken : error);
         } finally {
           client.release(broken !== undefined);

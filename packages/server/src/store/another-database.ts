@@ -17,7 +17,8 @@ interface Named {
   migrate: () => Promise<void>;
 }
 
-const isAway = (error: unknown): boolean => error instanceof Fault && error.code === "unavailable";
+/** Whether a database can't be reached, of which the fault tells the cause. One that answers that its disk is full, say, is there. */
+const isAway = (error: unknown): boolean => error instanceof Fault && error.code === "unavailable" && error.cause !== undefined;
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** A database's store as the others see it. */

@@ -1,5 +1,6 @@
 /** A database beside the default one that goes and comes back, on a PostgreSQL of its own. */
 import { type PostgresServer, postgres, startPostgres } from "@millrace/testkit";
+import pg from "pg";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createClock } from "../clock.ts";
 import { newQueue } from "./new-queue.suite.ts";
@@ -81,4 +82,22 @@ it("A14, A13: what is asked of a database that is away is refused by its name, t
   expect(await store.settle([done])).toEqual([{ result: "acked" }]);
   await store.close();
   await late.close();
+});
+
+it("A14, STORE-04: a database whose disk is full is not away: it is asked what needs no room", async () => {
+  const store = await open();
+  const organization = await store.run("createOrganization", { id: "o-2", name: "full" });
+  const project = await store.run("createProject", { id: "p-2", environmentId: "e-2", name: "full", organizationNo: organization.no });
+  const { no } = (await store.once(null, "createQueue", newQueue(project.no, "full", "eu"))).result;
+  await send(store, no);
+  const client = new pg.Client(eu);
+  await client.connect();
+  await client.query(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+    $do$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $do$`);
+  await client.query("CREATE TRIGGER full_disk BEFORE INSERT ON queue FOR EACH ROW EXECUTE FUNCTION full_disk()");
+  await expect(store.once(null, "createQueue", newQueue(project.no, "more", "eu"))).rejects.toMatchObject({ message: "The disk is full." });
+  expect((await store.claim({ queueNo: no, batchSize: 1, batches: 1, leaseMs: null })).batches.flat()).toHaveLength(1);
+  await client.query("DROP TRIGGER full_disk ON queue");
+  await client.end();
+  await store.close();
 });

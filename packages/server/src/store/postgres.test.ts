@@ -303,6 +303,23 @@ describe("PostgreSQL alone", () => {
     expect((await store.claim({ queueNo: 1, batchSize: 10, batches: 1, leaseMs: null })).batches.flat().length).toBeGreaterThanOrEqual(2);
   });
 
+  it("STORE-04, Q6: a full disk refuses sends alone: what is settled beside them is settled", async () => {
+    const url = await database([1, {}]);
+    const store = await node(url);
+    await store.send([row(1, null)]);
+    const [message] = (await store.claim({ queueNo: 1, batchSize: 1, batches: 1, leaseMs: null })).batches.flat();
+    const client = new pg.Client(url);
+    await client.connect();
+    await client.query(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+      $do$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $do$`);
+    await client.query("CREATE TRIGGER full_disk BEFORE INSERT ON message FOR EACH ROW EXECUTE FUNCTION full_disk()");
+    await client.end();
+    const ack = { queueNo: 1, seq: message?.seq ?? 0, receipt: message?.receipt ?? 0, outcome: "ack" as const };
+    const beside = await Promise.all([store.send([row(1, null)]), store.settle([ack])]);
+    expect(beside).toEqual([[{ refused: "backlog_full" }], [{ result: "acked" }]]);
+    await expect(store.once(null, "sendMessages", [row(1, null)])).rejects.toMatchObject({ code: "backlog_full" });
+  });
+
   it("A13, Q17: another node hears of a send, and of a changed setting before its next claim", async () => {
     const url = await database([1, {}]);
     const [a, b] = [await node(url), await node(url)];
