@@ -1,35 +1,24 @@
 /**
  * Connections, kept by endpoint. One connection is one socket to an address that was checked, and carries one request at a time; it is
- * closed at most 30 s after the check, so that its name is checked again. A connection never dials a second time: nothing is sent twice.
+ * closed at most 30 s after the check, so that its name is checked again.
  */
-import { connect as connectTcp, type LookupFunction, type Socket } from "node:net";
+import { connect as connectTcp, type LookupFunction, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls, createSecureContext, type SecureContext } from "node:tls";
-import { Client } from "undici";
 import { sameForm } from "./addresses.ts";
+import { Connection } from "./connection.ts";
 import type { Failure, ResolvedAddress } from "./egress.ts";
 import { failureOf } from "./failures.ts";
-import { skipInterim } from "./interim.ts";
 import type { Target } from "./target.ts";
 import { systemTrust } from "./trust.ts";
 
 /** The longest life of a connection, counted from the check of its address (P19). */
 export const maxAgeMs = 30_000;
-/** How long a connection is kept idle when the endpoint names no time: below the 5 s after which common servers hang up. */
-const idleMs = 4000;
 /** Idle connections kept in all. */
 const maxIdle = 1024;
-
-/** One socket, ready for a request. */
-export interface Connection {
-  readonly client: Client;
-  /** It carried a request before. */
-  reused: boolean;
-  /** Call before each request. */
-  expect(): void;
-  readonly endpoint: string;
-  readonly socket: Socket;
-  bornMs: number;
-}
+/** How often connections are looked for that waited too long. */
+const sweepMs = 1_000;
+/** What a socket reads at once, at most. */
+const readBytes = 65_536;
 
 export interface Agent {
   /** An idle connection to the endpoint, or `undefined`. */
@@ -38,8 +27,8 @@ export interface Agent {
    * Dials one of `addresses` (and no other). Calls back once, unless the returned function was called first, which drops everything.
    */
   dial(target: Target, addresses: readonly ResolvedAddress[], done: (result: Connection | Failure) => void): () => void;
-  /** Gives a connection back after a complete answer. */
-  release(connection: Connection): void;
+  /** Gives a connection back after a complete answer: it may wait so long for the next request. */
+  release(connection: Connection, keepMs: number): void;
   /** Ends a connection now. */
   drop(connection: Connection): void;
   /** Sockets that are open, for tests and metrics. */
@@ -58,6 +47,9 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
   const sockets = new Map<Socket, Connection | undefined>();
   const idle = new Map<string, Connection[]>();
   let idleCount = 0;
+  let sweeper: NodeJS.Timeout | undefined;
+  // All sockets read into one buffer: what was read is taken at once.
+  const bytes = Buffer.allocUnsafeSlow(readBytes);
 
   const forget = (connection: Connection): void => {
     const list = idle.get(connection.endpoint);
@@ -70,40 +62,19 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
 
   const drop = (connection: Connection): void => {
     forget(connection);
-    connection.client.destroy().catch(() => {});
-    connection.socket.destroy();
+    connection.destroy();
   };
 
-  const adopt = (target: Target, socket: Socket, bornMs: number): Connection => {
-    let used = false;
-    const client = new Client(`${target.scheme}://${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`, {
-      connect: (_options, callback) => {
-        if (used) callback(new Error("a connection is never dialled twice"), null);
-        // The client expects an answer later than its question.
-        else queueMicrotask(() => callback(null, socket));
-        used = true;
-      },
-      pipelining: 1,
-      // The attempt has one deadline of its own for all of it.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: idleMs,
-      keepAliveMaxTimeout: maxAgeMs,
-    });
-    const connection: Connection = {
-      client,
-      socket,
-      bornMs,
-      reused: false,
-      endpoint: target.endpoint,
-      expect: skipInterim(socket),
-    };
-    // After the client's own listener, which names the cause to a request under way.
-    socket.once("close", () => queueMicrotask(() => drop(connection)));
-    const oldAge = setTimeout(() => idle.get(connection.endpoint)?.includes(connection) && drop(connection), maxAgeMs);
-    oldAge.unref();
-    socket.once("close", () => clearTimeout(oldAge));
-    return connection;
+  const sweep = (): void => {
+    sweeper = undefined;
+    const at = now();
+    for (const connection of [...idle.values()].flat()) if (at >= connection.idleUntilMs) drop(connection);
+    arm();
+  };
+  const arm = (): void => {
+    if (idleCount === 0 || sweeper !== undefined) return;
+    sweeper = setTimeout(sweep, sweepMs);
+    sweeper.unref();
   };
 
   return {
@@ -118,7 +89,7 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
         if (list.length === 0) idle.delete(target.endpoint);
         if (connection === undefined) return undefined;
         idleCount -= 1;
-        if (!connection.socket.destroyed && now() - connection.bornMs < maxAgeMs) return connection;
+        if (!connection.socket.destroyed && now() < connection.idleUntilMs) return connection;
         drop(connection);
       }
     },
@@ -127,6 +98,15 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
       const checked = new Set(addresses.map(({ address }) => sameForm(address)));
       // Always asked for all addresses, because `autoSelectFamily` is on.
       const lookup: LookupFunction = (_name, _options, callback) => callback(null, [...addresses]);
+      let connection: Connection | undefined;
+      const onread: OnReadOpts = {
+        buffer: bytes,
+        callback(length) {
+          if (connection === undefined) socket.destroy();
+          else connection.read(bytes, length);
+          return true;
+        },
+      };
       const options = {
         host: target.host,
         port: target.port,
@@ -134,6 +114,7 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
         autoSelectFamily: true,
         autoSelectFamilyAttemptTimeout: 500,
         noDelay: true,
+        onread,
       };
       let over = false;
       let socket: Socket;
@@ -161,7 +142,7 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
       socket.once(target.scheme === "https" ? "secureConnect" : "connect", () => {
         if (over) return;
         over = true;
-        const connection = adopt(target, socket, bornMs);
+        connection = new Connection(target.endpoint, bornMs, socket, forget);
         sockets.set(socket, connection);
         done(connection);
       });
@@ -170,16 +151,22 @@ export function createAgent({ ca, now }: { ca: readonly string[] | undefined; no
         socket.destroy();
       };
     },
-    release(connection) {
-      connection.reused = true;
-      if (connection.socket.destroyed || idleCount >= maxIdle || now() - connection.bornMs >= maxAgeMs) return drop(connection);
+    release(connection, keepMs) {
+      const at = now();
+      connection.idleUntilMs = Math.min(at + keepMs, connection.bornMs + maxAgeMs);
+      const { socket, idleUntilMs } = connection;
+      // An answer that came before its request was all written, or was complete while its reading was stopped: rare, and not worth the care.
+      const busy = socket.writableLength > 0 || socket.isPaused();
+      if (socket.destroyed || busy || idleCount >= maxIdle || at >= idleUntilMs) return drop(connection);
       const list = idle.get(connection.endpoint);
       if (list === undefined) idle.set(connection.endpoint, [connection]);
       else list.push(connection);
       idleCount += 1;
+      arm();
     },
     drop,
     close() {
+      clearTimeout(sweeper);
       for (const [socket, connection] of sockets) {
         if (connection === undefined) socket.destroy();
         else drop(connection);

@@ -354,6 +354,28 @@ describe("connections", () => {
   });
 });
 
+describe("large answers", () => {
+  it("ANS-03, P22: one that was complete before there was room for it holds up no later request", async () => {
+    const waiting: (() => void)[] = [];
+    const endpoint = await raw((socket) => {
+      const large = "a".repeat(20_000);
+      // Eight answers have all the room there is until the test lets them go on.
+      if (waiting.length === 8) socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n${large}`);
+      else {
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 20001\r\n\r\n${large}`);
+        waiting.push(() => socket.write("a"));
+      }
+    });
+    const { attempt } = keep(attempts());
+    const go = () => attempt(request(`http://${host}:${endpoint.port}/`));
+    const held = Array.from({ length: 8 }, go);
+    while (waiting.length < 8) await new Promise((resolve) => setImmediate(resolve));
+    for (let i = 0; i < 3; i++) expect(await go()).toMatchObject({ status: 200, truncated: false });
+    for (const end of waiting) end();
+    for (const result of await Promise.all(held)) expect(result).toMatchObject({ status: 200, truncated: false });
+  });
+});
+
 describe("several addresses", () => {
   it("P19: of the checked addresses one that answers is found, over http and TLS; when none does it is a connection failure", async () => {
     // Nobody listens on loopback's third address.

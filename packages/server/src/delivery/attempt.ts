@@ -7,7 +7,7 @@ import { LRUCache } from "lru-cache";
 import { createAgent } from "./agent.ts";
 import { createRoom } from "./answer-body.ts";
 import { type Resolve, systemResolve } from "./egress.ts";
-import { type Engine, exchange, stopped } from "./exchange.ts";
+import { createAfterTurn, type Engine, Exchange, stopped } from "./exchange.ts";
 import { egressOf, type Target } from "./target.ts";
 import type { Attempt, EgressPolicy } from "./types.ts";
 
@@ -45,17 +45,18 @@ export function createAttempt(options: AttemptOptions): Attempts {
     resolve: options.resolve ?? systemResolve((hostname) => egress.hosts.has(hostname), now),
     targets: new LRUCache<string, Target | Fault>({ max: 10_000 }),
     room: createRoom(),
+    afterTurn: createAfterTurn(),
   };
-  const running = new Set<() => void>();
-  const bySignal = new WeakMap<AbortSignal, Set<() => void>>();
+  const running = new Set<Exchange>();
+  const bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
   let closed = false;
 
   /** One listener per signal, however many attempts hang on it. */
-  const underSignal = (signal: AbortSignal): Set<() => void> => {
+  const underSignal = (signal: AbortSignal): Set<Exchange> => {
     let set = bySignal.get(signal);
     if (set === undefined) {
-      const fresh = new Set<() => void>();
-      signal.addEventListener("abort", () => [...fresh].forEach((abort) => void abort()), { once: true });
+      const fresh = new Set<Exchange>();
+      signal.addEventListener("abort", () => [...fresh].forEach((one) => void one.stop()), { once: true });
       bySignal.set(signal, fresh);
       set = fresh;
     }
@@ -69,21 +70,22 @@ export function createAttempt(options: AttemptOptions): Attempts {
           resolve({ kind: "failure", ...stopped, durationMs: 0 });
           return;
         }
-        const group = signal === undefined ? undefined : underSignal(signal);
-        const abort = exchange(engine, request, (result) => {
-          running.delete(abort);
-          group?.delete(abort);
+        const group = signal === undefined ? running : underSignal(signal);
+        const one = new Exchange(engine, request, (result) => {
+          running.delete(one);
+          group.delete(one);
           resolve(result);
         });
-        running.add(abort);
-        group?.add(abort);
+        running.add(one);
+        group.add(one);
+        one.start();
       }),
     get open() {
       return engine.agent.open;
     },
     close() {
       closed = true;
-      for (const abort of [...running]) abort();
+      for (const one of [...running]) one.stop();
       engine.agent.close();
     },
   };

@@ -4,10 +4,13 @@
  */
 import { Fault } from "@millrace/contract";
 import type { LRUCache } from "lru-cache";
-import type { Agent, Connection } from "./agent.ts";
+import type { Agent } from "./agent.ts";
 import { type AnswerBody, answerBody, maxAnswerBytes, type Room } from "./answer-body.ts";
+import type { AnswerHead } from "./answer-head.ts";
+import type { Asker, Connection } from "./connection.ts";
 import { type Failure, type Resolve, vet } from "./egress.ts";
 import { failureOf } from "./failures.ts";
+import { requestHead } from "./request-head.ts";
 import { type Egress, readTarget, type Target } from "./target.ts";
 import type { DeliveryRequest, DeliveryResult, EgressPolicy } from "./types.ts";
 
@@ -21,10 +24,27 @@ export interface Engine {
   resolve: Resolve;
   targets: LRUCache<string, Target | Fault>;
   room: Room;
+  /** Has an attempt go on, by `resume`, once the turn of the loop has read what has come by now. */
+  afterTurn: (one: Exchange) => void;
+}
+
+/** Makes `afterTurn`: one immediate for all that wait. */
+export function createAfterTurn(): (one: Exchange) => void {
+  let waiting: Exchange[] = [];
+  return (one) => {
+    if (waiting.push(one) > 1) return;
+    setImmediate(() => {
+      const all = waiting;
+      waiting = [];
+      for (const each of all) each.resume();
+    });
+  };
 }
 
 /** Why an attempt ended that was aborted. */
 export const stopped: Failure = { class: "connection", message: "the server is stopping" };
+
+const EMPTY = new Uint8Array();
 
 function targetOf(engine: Engine, url: string): Target | Fault {
   let target = engine.targets.get(url);
@@ -39,114 +59,140 @@ function targetOf(engine: Engine, url: string): Target | Fault {
   return target;
 }
 
-/** Runs one request to its result, which comes later than this function returns. Gives the function that aborts it. */
-export function exchange(engine: Engine, request: DeliveryRequest, done: (result: DeliveryResult) => void): () => void {
-  const startedMs = engine.now();
-  let over = false;
-  /** Drops what is under way: a dial, or the connection that carries the request. */
-  let cancel: (() => void) | undefined;
-  let body: AnswerBody | undefined;
-  let whole = false;
+/** One attempt under way: `start` runs it to its result, `stop` aborts it. One object, for a closure for each event costs more than they do. */
+export class Exchange implements Asker {
+  readonly #engine: Engine;
+  readonly #request: DeliveryRequest;
+  readonly #done: (result: DeliveryResult) => void;
+  #startedMs = 0;
+  #over = false;
+  #cancelDeadline: (() => void) | undefined;
+  #cancelDial: (() => void) | undefined;
+  #target: Target | undefined;
+  #connection: Connection | undefined;
+  #head: AnswerHead | undefined;
+  #body: AnswerBody | undefined;
 
-  const end = (result: Omit<Extract<DeliveryResult, { kind: "answer" }>, "durationMs"> | ({ kind: "failure" } & Failure)): void => {
-    if (over) return;
-    over = true;
-    cancelDeadline();
-    body?.close();
-    done({ ...result, durationMs: Math.round(engine.now() - startedMs) });
-  };
-  const fail = (failure: Failure): void => {
-    const drop = cancel;
-    end({ kind: "failure", ...failure });
-    drop?.();
-  };
-  const cancelDeadline = engine.after(request.timeoutMs, () =>
-    fail({ class: "timeout", message: `no complete answer within ${Math.round(request.timeoutMs) / 1000} s` }),
-  );
+  /** `done` is called once. */
+  constructor(engine: Engine, request: DeliveryRequest, done: (result: DeliveryResult) => void) {
+    this.#engine = engine;
+    this.#request = request;
+    this.#done = done;
+  }
 
-  const dial = async (target: Target): Promise<void> => {
-    const vetted = await vet(target, engine.egress, engine.resolve);
-    if (over) return;
-    if ("failure" in vetted) return fail(vetted.failure);
+  start(): void {
+    const engine = this.#engine;
+    const { timeoutMs, url } = this.#request;
+    this.#startedMs = engine.now();
+    this.#cancelDeadline = engine.after(timeoutMs, () =>
+      this.#fail({ class: "timeout", message: `no complete answer within ${Math.round(timeoutMs) / 1000} s` }),
+    );
+    const target = targetOf(engine, url);
+    if (target instanceof Fault) {
+      this.#fail({ class: "refused", message: target.message.slice(0, 200) });
+      return;
+    }
+    this.#target = target;
+    this.#connection = engine.agent.idle(target);
+    // The end of a kept connection often comes right behind its last answer.
+    if (this.#connection === undefined) void this.#dial(target);
+    else engine.afterTurn(this);
+  }
+
+  /** Goes on with a kept connection. Found closed by now it has carried nothing, so that a new one repeats nothing. */
+  resume(): void {
+    if (this.#over) return;
+    const connection = this.#connection as Connection;
+    const target = this.#target as Target;
+    if (connection.socket.destroyed) {
+      this.#connection = undefined;
+      void this.#dial(target);
+    } else this.#send(connection, target);
+  }
+
+  stop(): void {
+    this.#fail(stopped);
+  }
+
+  async #dial(target: Target): Promise<void> {
+    const { egress, resolve, agent } = this.#engine;
+    const vetted = await vet(target, egress, resolve);
+    if (this.#over) return;
+    if ("failure" in vetted) return this.#fail(vetted.failure);
     try {
-      cancel = engine.agent.dial(target, vetted.addresses, (result) => {
-        cancel = undefined;
-        if ("class" in result) fail(result);
-        else send(result, target);
+      this.#cancelDial = agent.dial(target, vetted.addresses, (result) => {
+        this.#cancelDial = undefined;
+        if ("class" in result) this.#fail(result);
+        else this.#send(result, target);
       });
     } catch (error) {
-      fail(failureOf(error));
+      this.#fail(failureOf(error));
     }
-  };
-
-  const send = (connection: Connection, target: Target): void => {
-    let written = false;
-    let status = 0;
-    let headers: Record<string, string | string[] | undefined> = {};
-    cancel = () => engine.agent.drop(connection);
-    const broken = (error: unknown): void => {
-      if (over) return;
-      cancel = undefined;
-      engine.agent.drop(connection);
-      // These never have a body: one that was announced or sent takes nothing from the answer.
-      if (status === 204 || status === 304) end({ kind: "answer", status, headers, body: new Uint8Array(), truncated: false });
-      // Found closed before a byte was written: nothing was sent, so a new connection repeats nothing.
-      else if (!written && connection.reused) void dial(target);
-      else fail(failureOf(error));
-    };
-    try {
-      connection.client.dispatch(
-        { path: target.path, method: request.method, headers: { ...request.headers, host: target.authority }, body: request.body },
-        {
-          onRequestStart() {
-            written = true;
-            connection.expect();
-          },
-          onResponseStart(_controller, code, given) {
-            if (over) return;
-            if (code === 101) return fail({ class: "connection", message: "the endpoint changed the protocol" });
-            if (code < 200) return;
-            status = code;
-            headers = given;
-            // All of a success may decide; anything else, or what is too long by its own account, is kept for reading only.
-            whole = code < 300 && !(Number(given["content-length"]) > maxAnswerBytes);
-          },
-          onResponseData(controller, chunk) {
-            if (over) return;
-            body ??= answerBody(engine.room, whole, {
-              pause: () => controller.pause(),
-              // Never from within another answer's parser.
-              resume: () => void setImmediate(() => controller.resume()),
-            });
-            if (body.add(chunk)) return;
-            const kept = body.take();
-            end({ kind: "answer", status, headers, body: kept, truncated: true });
-            engine.agent.drop(connection);
-          },
-          onResponseEnd() {
-            if (over) return;
-            // A body without a length ends with its connection: the client takes a reset for that end, but it cut the answer off.
-            if (connection.socket.errored && status !== 204 && status !== 304) return broken(connection.socket.errored);
-            const kept = body?.take() ?? new Uint8Array();
-            engine.agent.release(connection);
-            end({ kind: "answer", status, headers, body: kept, truncated: body?.truncated ?? false });
-          },
-          onResponseError: (_controller, error) => broken(error),
-        },
-      );
-    } catch (error) {
-      written = true;
-      broken(error);
-    }
-  };
-
-  const target = targetOf(engine, request.url);
-  if (target instanceof Fault) {
-    queueMicrotask(() => fail({ class: "refused", message: target.message.slice(0, 200) }));
-  } else {
-    const idle = engine.agent.idle(target);
-    if (idle === undefined) void dial(target);
-    else send(idle, target);
   }
-  return () => fail(stopped);
+
+  #send(connection: Connection, target: Target): void {
+    this.#connection = connection;
+    const head = requestHead(target, this.#request);
+    if (head === null) this.#fail({ class: "connection", message: "the request cannot be sent" });
+    else connection.ask(head, this.#request.body, this);
+  }
+
+  onHead(head: AnswerHead): void {
+    if (head.status === 101) this.#fail({ class: "connection", message: "the endpoint changed the protocol" });
+    this.#head = head;
+  }
+
+  onData(bytes: Uint8Array): void {
+    const head = this.#head as AnswerHead;
+    const connection = this.#connection as Connection;
+    this.#body ??= answerBody(this.#engine.room, isWhole(head), {
+      pause: () => connection.socket.pause(),
+      // Never from within another answer's reading.
+      resume: () => void setImmediate(() => connection.socket.resume()),
+    });
+    if (this.#body.add(bytes)) return;
+    const kept = this.#body.take();
+    this.#answer(head, kept, true);
+    this.#engine.agent.drop(connection);
+  }
+
+  onEnd(keepMs: number): void {
+    const kept = this.#body?.take() ?? EMPTY;
+    this.#engine.agent.release(this.#connection as Connection, keepMs);
+    this.#answer(this.#head as AnswerHead, kept, this.#body?.truncated ?? false);
+  }
+
+  onBroken(failure: Failure): void {
+    this.#fail(failure);
+  }
+
+  #answer({ status, headers }: AnswerHead, body: Uint8Array, truncated: boolean): void {
+    this.#end({ kind: "answer", status, headers, body, truncated, durationMs: this.#durationMs() });
+  }
+
+  /** Drops what is under way as well: a dial, or the connection that carries the request. */
+  #fail({ class: kind, message, code }: Failure): void {
+    if (this.#over) return;
+    const named = code === undefined ? {} : { code };
+    this.#end({ kind: "failure", class: kind, message, ...named, durationMs: this.#durationMs() });
+    this.#cancelDial?.();
+    if (this.#connection !== undefined) this.#engine.agent.drop(this.#connection);
+  }
+
+  #durationMs(): number {
+    return Math.round(this.#engine.now() - this.#startedMs);
+  }
+
+  #end(result: DeliveryResult): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#cancelDeadline?.();
+    this.#body?.close();
+    this.#done(result);
+  }
+}
+
+/** All of a success may decide; anything else, or what is too long by its own account, is kept for reading only. */
+function isWhole({ status, headers }: AnswerHead): boolean {
+  return status < 300 && !(Number(headers["content-length"]) > maxAnswerBytes);
 }

@@ -19,18 +19,13 @@ const known: Record<string, string> = {
   EHOSTUNREACH: "the endpoint cannot be reached",
   ENETUNREACH: "the endpoint cannot be reached",
   ETIMEDOUT: "the endpoint cannot be reached",
-  UND_ERR_SOCKET: "the endpoint closed the connection before its answer was complete",
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "the answer was cut off",
-  UND_ERR_HEADERS_OVERFLOW: "the answer's headers are too large",
-  UND_ERR_INVALID_ARG: "the request cannot be sent",
 };
 
-/** The class and the sentence for whatever a socket, TLS or the HTTP parser threw. */
+/** The class and the sentence for whatever a socket or TLS threw. */
 export function failureOf(error: unknown): Failure {
   const code = (error as { code?: unknown } | null)?.code;
   const name = typeof code === "string" && /^[A-Z0-9_]{1,64}$/.test(code) ? code : "";
-  const unreadable = name.startsWith("HPE_") || (error instanceof Error && error.name === "HTTPParserError");
-  const sentence = unreadable ? "the answer is not HTTP/1.1" : known[name];
+  const sentence = known[name];
   if (tlsCode.test(name)) return { class: "tls", message: `${sentence ?? "the TLS handshake failed"} (${name})`, code: name };
   const named = name === "" ? {} : { code: name };
   return { class: "connection", message: `${sentence ?? "the connection failed"}${name === "" ? "" : ` (${name})`}`, ...named };
