@@ -27,12 +27,16 @@ import { alone, START_MS, type Tenure, type Term } from "./tenure.ts";
 import type { Attempt, DeliveryRequest, DeliveryResult } from "./types.ts";
 
 /**
- * An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it: so many times what it may have in flight,
- * and no more than `READY_BYTES`. With less the endpoint waits for claims while the store waits for settlements (docs/performance.md).
+ * An endpoint that answered this often in a row within `QUICK_MS` has work held ready for it: what it takes in about `READY_MS`, at most
+ * so many times what it may have in flight, and no more than `READY_BYTES`. With less the endpoint waits for claims while the store waits
+ * for settlements (docs/performance.md).
  */
 const QUICK_ANSWERS = 16;
 const QUICK_MS = 100;
-const READY_FACTOR = 3;
+const READY_MS = 300;
+const READY_FACTOR = 8;
+/** How much of the mean answer time is the last answer's. */
+const LAST_SHARE = 1 / 16;
 const READY_BYTES = 4 * 1024 * 1024;
 /** How soon a lane asks whether its term has begun, and how often whether what it inherited is over. */
 const BEGIN_MS = 20;
@@ -172,8 +176,9 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   let { terms, failing } = first;
   let flow: Flow = initialFlow(terms.concurrency, failing);
   let bucket: Bucket | undefined;
-  /** Quick answers in a row, and the size of the last load claimed. */
+  /** Quick answers in a row, the time that answers took of late, and the size of the last load claimed. */
   let quick = 0;
+  let answerMs = QUICK_MS;
   let loadBytes = Number.POSITIVE_INFINITY;
   const minute = createMinute(clock);
   const tenure = first.tenure ?? alone(failing);
@@ -206,7 +211,8 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
   };
   const ahead = (): number => {
     if (quick < QUICK_ANSWERS || bucket !== undefined || !mine() || flow.limit < flow.max) return 0;
-    return Math.min(READY_FACTOR * flow.max, Math.floor(READY_BYTES / loadBytes));
+    const rounds = Math.min(READY_FACTOR, READY_MS / answerMs);
+    return Math.min(Math.floor(rounds * flow.max), Math.floor(READY_BYTES / loadBytes));
   };
   /** Within the lease; what can't be settled by then comes back by itself. */
   const settle = (call: () => Promise<unknown>, until: number, signal?: AbortSignal): Promise<boolean> => {
@@ -287,6 +293,7 @@ export function createEndpointLane<Load, Sent extends Outgoing, Read extends Ver
       const endedAt = clock.now();
       if (read.blameless !== true) flow = onResult(flow, read.ok ? "success" : read.slowDown ? "slow" : "failed", endedAt);
       quick = read.ok && result.durationMs <= QUICK_MS ? quick + 1 : 0;
+      answerMs += (Math.min(result.durationMs, QUICK_MS) - answerMs) * LAST_SHARE;
       minute.count();
       const ended = { load, lease, sent, result, read, startedAt, endedAt };
       if (!read.ok) health(ended);
