@@ -182,7 +182,11 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       held.inFlight++;
       held.unsettled++;
       open++;
-      await guard(() => source.deliver(work, { signal: abort.signal, over: finish }));
+      try {
+        await source.deliver(work, { signal: abort.signal, over: finish });
+      } catch (error) {
+        report(error, source.key);
+      }
       finish();
       held.unsettled--;
       open--;
@@ -212,13 +216,15 @@ export function createDispatcher({ clock, report }: { clock: Clock; report: (err
       pump();
     };
     const pump = (): void => {
-      while (ready.length > 0 && !stopping && !held.closed && source.permit(held.inFlight).start > 0) {
-        void start((ready.shift() as { work: Work }).work);
+      if (ready.length > 0 && !stopping && !held.closed) {
+        // What is over as soon as it starts has others started in its place: what is open says when it is enough.
+        const most = held.inFlight + source.permit(held.inFlight).start;
+        while (ready.length > 0 && held.inFlight < most) void start((ready.shift() as { work: Work }).work);
       }
       // The limit shrank, the endpoint became slow, or the lane was closed since the claim.
       const may = stopping || held.closed ? 0 : held.ahead();
       const now = clock.now();
-      const back = ready.splice(may);
+      const back = ready.length > may ? ready.splice(may) : [];
       while (ready[0] !== undefined && ready[0].until <= now) back.push(ready.shift() as (typeof back)[number]);
       held.ready = ready.length;
       held.readyUntil = ready[0]?.until ?? Number.POSITIVE_INFINITY;

@@ -82,6 +82,7 @@ export function createBatcher(options: BatcherOptions): Batcher {
 
   const lanes = options.lanes.map((shape) => ({ shape, waiting: [] as Work[], running: 0, woken: false }));
   type Lane = (typeof lanes)[number];
+  const laneOf = new Map(lanes.flatMap((lane) => lane.shape.kinds.map((kind) => [kind, lane] as const)));
 
   const wake = (lane: Lane): void => {
     if (lane.woken) return;
@@ -170,14 +171,19 @@ export function createBatcher(options: BatcherOptions): Batcher {
   };
 
   const deliver = (batch: Work[], answer: HotAnswer): void => {
-    const settles = answer.settles.values();
-    const claims = answer.claims.values();
-    const sends = answer.sends.values();
-    const some = <Item>(from: Iterator<Item>, n: number) => Array.from({ length: n }, () => from.next().value as Item);
+    let settled = 0;
+    let claimed = 0;
+    let sent = 0;
     for (const work of batch) {
-      if (work.kind === "settle") work.resolve(some(settles, work.settles.length));
-      else if (work.kind === "claim") work.resolve(claims.next().value as StoredClaim);
-      else if (work.kind === "send") work.resolve(some(sends, work.sends.length));
+      if (work.kind === "settle") {
+        work.resolve(answer.settles.slice(settled, settled + work.rows));
+        settled += work.rows;
+      } else if (work.kind === "claim") {
+        work.resolve(answer.claims[claimed++] as StoredClaim);
+      } else if (work.kind === "send") {
+        work.resolve(answer.sends.slice(sent, sent + work.rows));
+        sent += work.rows;
+      }
     }
     if (answer.late.length > 0) {
       const late = answer.late.map((row): HotSettle => ({ ...row, outcome: "expire" }));
@@ -187,7 +193,7 @@ export function createBatcher(options: BatcherOptions): Batcher {
   };
 
   const put = (work: Work): void => {
-    const lane = lanes.find(({ shape }) => shape.kinds.includes(work.kind));
+    const lane = laneOf.get(work.kind);
     if (lane === undefined) throw new Error(`No lane takes ${work.kind}.`);
     rows += work.rows;
     bytes += work.bytes;

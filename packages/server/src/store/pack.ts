@@ -39,7 +39,7 @@ function writer() {
         bytes.set(body, at);
         at += body.length;
       }
-      return { numbers: Float64Array.from(numbers), texts, bytes };
+      return { numbers: new Float64Array(numbers), texts, bytes };
     },
   };
 }
@@ -65,6 +65,13 @@ function reader({ numbers, texts, bytes }: Packed) {
       return body;
     },
   };
+}
+
+/** So many items, read one after the other. */
+function list<Item>(length: number, read: () => Item): Item[] {
+  const items: Item[] = [];
+  for (let i = 0; i < length; i++) items.push(read());
+  return items;
 }
 
 /** The buffers of a packed batch, to be handed over rather than copied. */
@@ -94,7 +101,7 @@ export function unpackBatch(packed: Packed): HotBatch {
   const x = reader(packed);
   const [settles, claims, sends] = [x.number(), x.number(), x.number()];
   return {
-    settles: Array.from({ length: settles }, () => ({
+    settles: list(settles, () => ({
       queueNo: x.number(),
       seq: x.number(),
       receipt: x.number(),
@@ -102,13 +109,13 @@ export function unpackBatch(packed: Packed): HotBatch {
       delayMs: x.optional() ?? undefined,
       error: x.text() ?? undefined,
     })),
-    claims: Array.from({ length: claims }, () => ({
+    claims: list(claims, () => ({
       queueNo: x.number(),
       batchSize: x.number(),
       batches: x.number(),
       leaseMs: x.optional(),
     })),
-    sends: Array.from({ length: sends }, () => ({
+    sends: list(sends, () => ({
       queueNo: x.number(),
       delayMs: x.optional(),
       together: x.number(),
@@ -151,22 +158,22 @@ export function unpackAnswer(packed: Packed): HotAnswer {
   const x = reader(packed);
   const [settles, claims, sends, late] = [x.number(), x.number(), x.number(), x.number()];
   return {
-    settles: Array.from({ length: settles }, () => {
+    settles: list(settles, () => {
       const result = RESULTS[x.number()] as SettleResult["result"];
       const at = x.optional();
       return at === null ? { result } : { result, at };
     }),
-    claims: Array.from({ length: claims }, () => ({
+    claims: list(claims, () => ({
       nextInMs: x.optional(),
-      batches: Array.from({ length: x.number() }, () => Array.from({ length: x.number() }, () => readMessage(x))),
+      batches: list(x.number(), () => list(x.number(), () => readMessage(x))),
     })),
-    sends: Array.from({ length: sends }, () => {
+    sends: list(sends, () => {
       const kind = x.number();
       const refused = REFUSALS[kind - 2];
       if (refused !== undefined) return { refused };
       return { seq: x.number(), sentAt: x.number(), deliverAt: x.number(), deduplicated: kind === 1 };
     }),
-    late: Array.from({ length: late }, () => ({ queueNo: x.number(), seq: x.number(), receipt: x.number() })),
+    late: list(late, () => ({ queueNo: x.number(), seq: x.number(), receipt: x.number() })),
   };
 }
 

@@ -95,7 +95,9 @@ export function createRecords({ store, clock, report }: { store: Store; clock: C
 
   return {
     note(subscriptionId, note, atOnce) {
-      notes.set(subscriptionId, { ...notes.get(subscriptionId), ...note });
+      const known = notes.get(subscriptionId);
+      if (known === undefined) notes.set(subscriptionId, { ...note });
+      else Object.assign(known, note);
       if (atOnce && !closed) flush().catch(report);
       else arm(LAZY_MS);
     },
