@@ -12,8 +12,9 @@ function setUp(changes: Partial<Deliveries<string, Outgoing, Verdict>> = {}) {
   const heard: string[] = [];
   const shutdown = new AbortController();
   let status = 200;
+  let durationMs = 1;
   const state = { active: true, storeFails: 0 };
-  const answer = (): DeliveryResult => ({ kind: "answer", status, headers: {}, body: new Uint8Array(), truncated: false, durationMs: 1 });
+  const answer = (): DeliveryResult => ({ kind: "answer", status, headers: {}, body: new Uint8Array(), truncated: false, durationMs });
   const lane = createEndpointLane<string, Outgoing, Verdict>(
     {
       clock,
@@ -55,8 +56,9 @@ function setUp(changes: Partial<Deliveries<string, Outgoing, Verdict>> = {}) {
     state,
     claimed,
     deliver: (work: never) => lane.deliver(work, opened),
-    answers(next: number) {
+    answers(next: number, inMs = 1) {
       status = next;
+      durationMs = inMs;
     },
   };
 }
@@ -141,4 +143,16 @@ it("P24: a lane that tells the size of its loads has some held ready once its en
     ready.push(lane.ahead?.() ?? -1);
   }
   expect(ready).toEqual([2, 0]);
+});
+
+it("P24: what is held ready is what the endpoint takes in a moment: eight rounds for a quick one, three for one that takes 100 ms, none beyond", async () => {
+  const { lane, claimed, deliver, answers } = setUp({ claim: async () => ({ loads: ["a"], nextInMs: null, bytes: 1_000 }) });
+  const readyAfter = async (inMs: number): Promise<number | undefined> => {
+    answers(200, inMs);
+    for (let i = 0; i < 200; i++) await deliver(await claimed());
+    return lane.ahead?.();
+  };
+  const rounds = [];
+  for (const inMs of [1, 100, 50, 101]) rounds.push(((await readyAfter(inMs)) ?? 0) / terms.concurrency);
+  expect(rounds.map(Math.round)).toEqual([8, 3, 6, 0]);
 });
