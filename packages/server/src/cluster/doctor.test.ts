@@ -3,6 +3,7 @@ import pg from "pg";
 import { expect, it } from "vitest";
 import { createClock } from "../clock.ts";
 import type { Examination } from "../store/examination-types.ts";
+import { examine } from "../store/examine.ts";
 import { openStore } from "../store/open.ts";
 import { diagnose } from "./doctor.ts";
 import { createNode } from "./node.ts";
@@ -17,6 +18,7 @@ const well: Examination = {
     { id: "b", name: "b:7400", version: "1.0.0", skewMs: -2, startedAt: 0, seenAgoMs: 900, slots: 128 },
   ],
   joined: [],
+  itself: null,
   orphanedSlots: 0,
   tables: [{ name: "message", bytes: 1, live: 10, dead: 5, vacuumedAgoMs: 1_000 }],
   oldestTransaction: null,
@@ -99,12 +101,41 @@ it("A14, A17: every configured database is looked at by its name, and one that c
   const [url, eu] = await Promise.all([server.fresh(), server.fresh()]);
   const store = await openStore({ url, databases: { eu }, clock: createClock() });
   await store.close();
-  const { findings } = await diagnose(url, { eu, us: "postgres://127.0.0.1:1/nothing" }, 10);
+  const { findings } = await diagnose(url, { eu, us: "postgres://127.0.0.1:1/nothing", uk: `${url}_not_there` }, 10);
   const of = (name: string) => findings.filter(({ database }) => database === name);
   for (const name of ["default", "eu"]) expect(of(name).find(({ check }) => check === "schema")?.level).toBe("good");
-  expect(of("us")).toMatchObject([{ level: "bad", check: "server", found: "can't be reached" }]);
+  expect(of("us")).toMatchObject([{ level: "bad", check: "server", found: expect.stringMatching(/^can't be reached: .*ECONNREFUSED/) }]);
+  expect(of("uk")).toMatchObject([{ level: "bad", check: "server", found: expect.stringMatching(/_not_there" does not exist/) }]);
   const forgotten = await diagnose(url, {}, 10);
   expect(forgotten.findings).toContainEqual(expect.objectContaining({ level: "bad", check: "databases", found: "eu is not configured" }));
+});
+
+it("A14, A17: an address that leads to another database than its name means is a bad finding, as a server would not start with it", async () => {
+  const server = await postgres();
+  const [url, eu, us, empty] = await Promise.all([server.fresh(), server.fresh(), server.fresh(), server.fresh()]);
+  const store = await openStore({ url, databases: { eu, us }, clock: createClock() });
+  await store.close();
+  const mistaken = async (at: string, databases: Record<string, string>) =>
+    (await diagnose(at, databases, 10)).findings
+      .filter(({ check, found }) => check === "databases" && !found.endsWith("is not configured"))
+      .map(({ level, database, found }) => `${level} ${database}: ${found}`);
+  expect(await mistaken(url, { eu, us })).toEqual([]);
+  expect(await mistaken(url, { eu, us, new: empty })).toEqual([]);
+  expect(await mistaken(url, { eu: us, us: url })).toEqual([
+    "bad eu: it is the database that was named us",
+    "bad us: it is the default database of an installation",
+  ]);
+  expect(await mistaken(eu, {})).toEqual(["bad default: it is the database that was named eu"]);
+});
+
+it("STORE-05, A17: a long transaction on another database of the same server is no finding: it holds no vacuum back here", async () => {
+  const server = await postgres();
+  const [url, other] = await Promise.all([server.fresh(), server.fresh()]);
+  const idler = new pg.Client(other);
+  await idler.connect();
+  await idler.query("BEGIN; SELECT 1");
+  expect((await examine(url)).oldestTransaction).toBeNull();
+  await idler.end();
 });
 
 it("A14, A17: a node that runs without one of the databases is a bad finding, for its duties there are nobody's", async () => {

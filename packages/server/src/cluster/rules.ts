@@ -1,5 +1,5 @@
 /** What `millrace doctor` makes of a cluster's database: pure judgements, each with what to do about it. */
-import type { Examination } from "../store/examination-types.ts";
+import type { Examination, NamedDatabase } from "../store/examination-types.ts";
 import type { NodeRow } from "../store/types.ts";
 
 /** `bad` breaks a promise, `poor` costs speed or will become bad, `good` says what was looked at. */
@@ -83,6 +83,17 @@ export function partakersOf(home: readonly NodeRow[], there: readonly NodeRow[])
   return home
     .filter((node) => lives(node) && !present.has(node.id))
     .map(({ name }): Finding => ({ level: "bad", check: "nodes", found: `${name} does not take part`, advice }));
+}
+
+/**
+ * Whether a database is what its address is given for, as servers ask at their start. `known` is what the default one knows of that name,
+ * `null` for the default one itself.
+ */
+export function identityOf(known: NamedDatabase | null | undefined, { itself, schema }: Examination): Finding[] {
+  const isRight = itself === null ? known === null || schema === null : itself.id === known?.id;
+  if (isRight) return [];
+  const found = itself === null ? "it is the default database of an installation" : `it is the database that was named ${itself.name}`;
+  return [{ level: "bad", check: "databases", found, advice: "No server starts with this address. Give the right one." }];
 }
 
 /** What to say of databases that hold queues and that this program was not told of. */

@@ -11,6 +11,12 @@ export interface TableState {
   vacuumedAgoMs: number | null;
 }
 
+/** A further database as the default one knows it, and as it knows itself. */
+export interface NamedDatabase {
+  name: string;
+  id: string;
+}
+
 export interface Examination {
   /** As PostgreSQL numbers itself: 150004 is 15.4. */
   serverVersion: number;
@@ -19,8 +25,10 @@ export interface Examination {
   /** The schema's version; `null` before the first start. */
   schema: number | null;
   nodes: NodeRow[];
-  /** The names of the further databases that were ever joined to this one. */
-  joined: string[];
+  /** The further databases that were ever joined to this one. */
+  joined: NamedDatabase[];
+  /** Who this database says it is; `null` for a default one, and before the first start. */
+  itself: NamedDatabase | null;
   /** Slots whose owner is no node that was seen within the last 10 s. */
   orphanedSlots: number;
   tables: TableState[];

@@ -5,7 +5,7 @@
 import type { Tx } from "../db/db.ts";
 import { openPostgres } from "../db/postgres.ts";
 import { clusterVerbs } from "./cluster.ts";
-import type { Examination, TableState } from "./examination-types.ts";
+import type { Examination, NamedDatabase, TableState } from "./examination-types.ts";
 import { statements } from "./statements.ts";
 
 /** The settings that matter to what is promised and to speed. */
@@ -52,7 +52,7 @@ async function look(tx: Tx, wall: () => number): Promise<Examination> {
   );
   const [oldest] = await tx.query<{ ms: number; by: string }>(
     `SELECT ${AGO("xact_start")} AS ms, coalesce(usename, '?') || ' (pid ' || pid || ', ' || coalesce(state, '?') || ')' AS by
-     FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+     FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
      ORDER BY xact_start LIMIT 1`,
   );
   const [known] = await tx.query<{ schema: boolean; slots: boolean; joined: boolean }>(
@@ -63,13 +63,16 @@ async function look(tx: Tx, wall: () => number): Promise<Examination> {
   const nodes = known?.slots ? await clusterVerbs.listNodes(tx) : [];
   const owned = nodes.reduce((sum, node) => sum + (node.seenAgoMs < ALIVE_MS ? node.slots : 0), 0);
   const [all] = known?.slots ? await tx.query<{ n: number }>("SELECT count(*) AS n FROM slot") : [];
-  const joined = known?.joined ? await tx.query<{ name: string }>("SELECT name FROM placed_database WHERE self = 0 ORDER BY no") : [];
+  const databases = known?.joined
+    ? await tx.query<NamedDatabase & { self: number }>("SELECT name, id, self FROM placed_database ORDER BY no")
+    : [];
   return {
     serverVersion: clock?.version ?? 0,
     settings,
     schema: schema?.version ?? null,
     nodes,
-    joined: joined.map(({ name }) => name),
+    joined: databases.filter(({ self }) => self === 0),
+    itself: databases.find(({ self }) => self === 1) ?? null,
     orphanedSlots: Number(all?.n ?? 0) - owned,
     tables: await tx.query<TableState & Record<string, never>>(
       `SELECT relname AS name, pg_total_relation_size(relid) AS bytes, n_live_tup AS live, n_dead_tup AS dead,
