@@ -30,6 +30,20 @@ describe("when a schedule runs", () => {
     expect(runs("30 1 * * *", "Europe/London", "2026-10-25T01:10Z", 1)).toEqual(["10-26T01:30"]);
   });
 
+  it("CRON-01, C9: several times of day are each skipped or doubled as one alone is", () => {
+    const berlin = (cron: string, from: string, count: number) => runs(cron, "Europe/Berlin", from, count);
+    expect(berlin("0 2,14 * * *", "2026-03-28T20:00Z", 3)).toEqual(["03-29T01:00", "03-29T12:00", "03-30T00:00"]);
+    expect(berlin("0 2,14 * * *", "2026-10-24T20:00Z", 3)).toEqual(["10-25T00:00", "10-25T13:00", "10-26T01:00"]);
+    expect(berlin("0,30 2 * * *", "2026-03-28T20:00Z", 2)).toEqual(["03-29T01:00", "03-30T00:00"]);
+    expect(berlin("0,30 2 * * *", "2026-10-24T20:00Z", 3)).toEqual(["10-25T00:00", "10-25T00:30", "10-26T01:00"]);
+    expect(berlin("15 1-3 * * *", "2026-03-28T20:00Z", 4)).toEqual(["03-29T00:15", "03-29T01:00", "03-29T01:15", "03-29T23:15"]);
+    expect(berlin("15 1-3 * * *", "2026-10-24T20:00Z", 4)).toEqual(["10-24T23:15", "10-25T00:15", "10-25T02:15", "10-26T00:15"]);
+    expect(berlin("*/20 2 * * *", "2026-10-25T01:05Z", 1)).toEqual(["10-26T01:00"]);
+    expect(runs("0 0,12 * * *", "Africa/Cairo", "2026-04-23T12:00Z", 3)).toEqual(["04-23T22:00", "04-24T09:00", "04-24T21:00"]);
+    expect(runs("0 0,12 * * *", "Pacific/Apia", "2011-12-29T23:00Z", 3)).toEqual(["12-30T10:00", "12-30T22:00", "12-31T10:00"]);
+    expect(runs("0 7,19 * * *", "Asia/Kathmandu", "2026-01-01T00:00Z", 2)).toEqual(["01-01T01:15", "01-01T13:15"]);
+  });
+
   it("CRON-01: every thirty minutes stays every thirty minutes over both changes, also where the change is half an hour", () => {
     for (const [zone, from] of [
       ["America/New_York", "2026-03-08T05:00Z"],
