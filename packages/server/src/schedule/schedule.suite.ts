@@ -74,6 +74,8 @@ export function scheduleSuite(engine: Engine): void {
         headers: { "x-a": "b" },
         nextRunAt: expect.stringMatching(/:00:00.000Z$/),
       });
+      expect((await change({ headers: { "Content-Type": "text/csv" } })).json).toMatchObject({ contentType: "text/csv", headers: {} });
+      expect((await change({ headers: { "x-a": "c" } })).json).toMatchObject({ contentType: "text/csv", headers: { "x-a": "c" } });
       expect((await app("/schedules")).json).toMatchObject({ total: 1, items: [{ name: "digest" }] });
       expect((await app("/schedules/digest", { method: "DELETE" })).json).toEqual({ deleted: true });
       expect(code(await app("/schedules/digest", { method: "DELETE" }))).toEqual([404, "schedule_not_found", undefined]);

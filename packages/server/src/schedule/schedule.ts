@@ -55,10 +55,13 @@ export function createSchedules(deps: { store: Store; maxMessageBytes: number; w
     const timezone = given.timezone ?? before?.timezone ?? "UTC";
     checkWhen(cron, timezone);
     const body = given.body ?? before?.body ?? "";
+    // A content type among new headers counts for more than one that is only kept.
+    const typed = Object.keys(given.headers ?? {}).some((name) => name.toLowerCase() === "content-type");
+    const keptType = typed ? null : (before?.contentType ?? null);
     const checked = checkGigadriveMessage(
       {
         body,
-        contentType: given.contentType === undefined ? (before?.contentType ?? null) : given.contentType,
+        contentType: given.contentType === undefined ? keptType : given.contentType,
         headers: given.headers === undefined ? (before?.headers ?? {}) : given.headers,
         groupKey: queue.type === "fifo" ? "-" : null,
       },
