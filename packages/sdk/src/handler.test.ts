@@ -252,6 +252,7 @@ describe("who may call", () => {
     expect(await call(requestOf(), {})).toBe(500);
     expect(await call(new Request("http://localhost/"), {})).toBe(500);
     expect(await call(requestOf(), { signingSecret: "" })).toBe(500);
+    expect(await call(requestOf(), { signingSecret: ["", ""] })).toBe(500);
     expect(log.mock.calls[0]?.[0]).toContain("Set MILLRACE_QUEUE_SIGNING_SECRET");
     expect(log.mock.calls[0]?.[0]).not.toContain("\n");
   });
@@ -265,6 +266,7 @@ describe("who may call", () => {
     expect(fn.mock.calls[0]?.[0]).toEqual({ to: "me" });
     expect(fn.mock.calls[0]?.[1]).toMatchObject({ attempt: 1, messageId: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     expect(await call(requestOf({ queue: "others" }), { allowUnsigned: true })).toBe(400);
+    expect(await call(requestOf(), { allowUnsigned: true, signingSecret: ["", ""] })).toBe(204);
     expect(await call(bare(), { allowUnsigned: true, signingSecret: secret })).toBe(204);
     expect(await call(requestOf({ secret: `${secret.slice(0, -1)}E` }), { allowUnsigned: true, signingSecret: secret })).toBe(401);
     expect(

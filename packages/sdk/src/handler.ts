@@ -8,7 +8,7 @@ import { asDate, type MessageMeta } from "./meta.ts";
 import { outcomeOf } from "./outcome.ts";
 import { openPayload, type Validate } from "./payload.ts";
 import { maxBodyBytes, readBody, refuse } from "./request-body.ts";
-import { readAttempt, type Secrets, verifyQueueSignature } from "./signature.ts";
+import { listed, readAttempt, type Secrets, verifyQueueSignature } from "./signature.ts";
 import { headerText } from "./text.ts";
 
 /** Handles one message. What it returns is ignored: returning acknowledges. */
@@ -72,7 +72,7 @@ export function createPushHandler<T>(
 
   /** The body of a genuine delivery to this queue, or the refusal. */
   const admit = async (request: Request): Promise<Uint8Array | Response> => {
-    const secret = options.signingSecret ?? signingSecrets();
+    const secret = listed(options.signingSecret ?? signingSecrets());
     const header = request.headers.get(`${own}signature`);
     if (secret.length === 0) {
       if (options.allowUnsigned !== true) {

@@ -43,13 +43,13 @@ function bytesOf(body: RawBody): Uint8Array {
   return bytes;
 }
 
-const listed = (secrets: Secrets): readonly string[] => (typeof secrets === "string" ? [secrets] : secrets);
+/** An empty secret is none: a variable that is not set. */
+export const listed = (secrets: Secrets): readonly string[] =>
+  (typeof secrets === "string" ? [secrets] : secrets).filter((secret) => typeof secret === "string" && secret !== "");
 
-/** Keys of schemes that take a secret's text as it is. An empty secret is no key. */
+/** Keys of schemes that take a secret's text as it is. */
 const literalKeys = (secrets: Secrets): SigningKey[] =>
-  listed(secrets)
-    .filter((secret) => typeof secret === "string" && secret !== "")
-    .map((secret) => ({ decoded: new Uint8Array(), literal: utf8.encode(secret) }));
+  listed(secrets).map((secret) => ({ decoded: new Uint8Array(), literal: utf8.encode(secret) }));
 
 /** The attempt as a number; `undefined` unless it is written as a sender writes it. */
 export function readAttempt(attempt: number | string): number | undefined {

@@ -7,7 +7,7 @@ import type { PushHandler } from "../handler.ts";
 import { type Outcome, outcomeOf } from "../outcome.ts";
 import { maxBodyBytes, readBody, refuse } from "../request-body.ts";
 import { platform, type Runtime } from "../runtime.ts";
-import { type Secrets, verifyNotificationSignature } from "../signature.ts";
+import { listed, type Secrets, verifyNotificationSignature } from "../signature.ts";
 import { headerText } from "../text.ts";
 import { type Confirmation, type ReceivedNotification, readDelivery } from "./delivery.ts";
 import type { SeenNotifications } from "./seen.ts";
@@ -63,7 +63,7 @@ export function notificationHandler(options: NotificationHandlerOptions): PushHa
   const admit = async (request: Request): Promise<Uint8Array | Response> => {
     const subscriptionId = request.headers.get("x-basaltic-subscription-id") ?? "";
     const given = options.secret ?? notificationSecrets();
-    const secret = (typeof given === "function" ? await given(subscriptionId) : given) ?? [];
+    const secret = listed((typeof given === "function" ? await given(subscriptionId) : given) ?? []);
     if (secret.length === 0) {
       console.error(
         `subscription ${headerText(subscriptionId)}: no signing secret, so its deliveries are refused for now. Pass secret, or set MILLRACE_NOTIFICATION_SECRET to what \`millrace topics subscriptions signing-secret\` shows.`,
