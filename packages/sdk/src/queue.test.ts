@@ -125,6 +125,12 @@ describe("sending", () => {
     expect(results[100]).toMatchObject({ messageId: null, code: "invalid_request", retryable: false });
     expect(results[249]).toMatchObject({ messageId: null, code: "not_sent", retryable: true });
     expect(server.requests).toHaveLength(2);
+    const again = json({ results: [{ messageId: "m0" }, { messageId: null, error: "full", code: "backlog_full", retryable: true }] });
+    const lost = await open(inTurn(again, problem(404, "queue_not_found")));
+    expect(await lost.client.queue<number>("emails").sendBatch([{ payload: 1 }, { payload: 2 }])).toMatchObject([
+      { messageId: "m0" },
+      { messageId: null, code: "queue_not_found" },
+    ]);
     const down = await open(() => problem(404, "queue_not_found"));
     await expect(down.client.queue("emails").sendBatch([{ payload: 1 }])).rejects.toMatchObject({ code: "queue_not_found" });
   });

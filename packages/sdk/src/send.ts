@@ -162,7 +162,16 @@ export async function sendMany<T>(sender: Sender<T>, batch: readonly BatchMessag
   const refused = (): number[] => [...results.keys()].filter((index) => (results[index] as RefusedMessage).retryable === true);
   for (let tries = 1, left = refused(); left.length > 0 && (await again(tries, sender)); tries += 1, left = refused()) {
     for (const chunk of chunks(left.map((index) => wire[index] as WireSend))) {
-      for (const [at, result] of (await post(chunk.messages)).entries()) results[left[chunk.from + at] as number] = result;
+      const place = (given: readonly (SentMessage | RefusedMessage)[]): void => {
+        for (const [at, result] of given.entries()) results[left[chunk.from + at] as number] = result;
+      };
+      try {
+        place(await post(chunk.messages));
+      } catch (error) {
+        // What was taken before is taken: the others are told as they stand.
+        place(chunk.messages.map(() => lost(error)));
+        return results;
+      }
     }
   }
   return results;
