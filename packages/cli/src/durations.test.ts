@@ -3,7 +3,7 @@ import { parseSeconds, parseWhole, showSeconds } from "./durations.ts";
 
 describe("durations", () => {
   it("A17: are seconds, or a number with s, m, h or d", () => {
-    expect(["0", "90", "90s", "10m", "1.5h", "3d"].map(parseSeconds)).toEqual([0, 90, 90, 600, 5400, 259_200]);
+    expect(["0", "90", "90s", "10m", "1.1m", "1.5h", "3d"].map(parseSeconds)).toEqual([0, 90, 90, 600, 66, 5400, 259_200]);
   });
 
   it("A17: of any other form, or of a part of a second, are refused", () => {

@@ -6,7 +6,8 @@ const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d:
 /** Whole seconds. Throws commander's argument error, which names the flag. */
 export function parseSeconds(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([smhd]?)$/.exec(text.trim());
-  const seconds = match === null ? Number.NaN : Number(match[1]) * (unitSeconds[match[2] || "s"] ?? Number.NaN);
+  // 1.1 × 60 is a trace more than 66.
+  const seconds = match === null ? Number.NaN : Number((Number(match[1]) * (unitSeconds[match[2] || "s"] ?? Number.NaN)).toFixed(6));
   if (!Number.isInteger(seconds)) throw new InvalidArgumentError("It takes whole seconds, or a duration such as 90s, 10m, 12h or 3d.");
   return seconds;
 }

@@ -14,7 +14,8 @@ export function readDuration(value: unknown): number | undefined {
   if (typeof value === "number") seconds = value;
   else if (typeof value === "string") {
     const match = /^(\d{1,12}(?:\.\d{1,12})?)([smhd]?)$/.exec(value);
-    if (match !== null) seconds = Number(match[1]) * (unitSeconds[match[2] || "s"] ?? Number.NaN);
+    // 1.1 × 60 is a trace more than 66: no trace counts as a second.
+    if (match !== null) seconds = Number((Number(match[1]) * (unitSeconds[match[2] || "s"] ?? Number.NaN)).toFixed(6));
   }
   return seconds >= 0 && seconds <= maxDelaySeconds ? Math.ceil(seconds) : undefined;
 }

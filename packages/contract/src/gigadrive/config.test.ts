@@ -13,7 +13,7 @@ describe("a declared section of queues", () => {
         concurrency: 7,
         rateLimit: { count: 5, period: "1m" },
         deadLetter: false,
-        retryBackoff: { min: "10s", max: "1h" },
+        retryBackoff: { min: "10s", max: "1.1m" },
         schedules: { digest: { cron: "@daily", timezone: "Europe/Berlin", json: { a: 1 }, headers: { "x-a": "b" }, enabled: false } },
       },
       pull: { consumer: null, rateLimit: null, retryBackoff: null, deadLetterQueue: "last" },
@@ -35,7 +35,7 @@ describe("a declared section of queues", () => {
         rateLimit: { count: 5, periodSeconds: 60 },
         deadLetter: false,
         retryBackoffMinSeconds: 10,
-        retryBackoffMaxSeconds: 3_600,
+        retryBackoffMaxSeconds: 66,
       },
       schedules: [
         {

@@ -13,7 +13,8 @@ const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d:
 const duration = (min: number, max: number) =>
   z.unknown().transform((given, context) => {
     const match = typeof given === "string" || typeof given === "number" ? /^(\d+(?:\.\d+)?)\s*([smhd]?)$/.exec(String(given)) : null;
-    const seconds = match === null ? Number.NaN : Number(match[1]) * (unitSeconds[match[2] || "s"] as number);
+    // 1.1 × 60 is a trace more than 66.
+    const seconds = match === null ? Number.NaN : Number((Number(match[1]) * (unitSeconds[match[2] || "s"] as number)).toFixed(6));
     if (Number.isInteger(seconds) && seconds >= min && seconds <= max) return seconds;
     const bound = Number.isInteger(seconds)
       ? `must be from ${min} to ${max} seconds, got ${seconds}`
