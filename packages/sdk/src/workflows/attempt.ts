@@ -39,49 +39,55 @@ export interface Trial {
 export interface Bench {
   runtime: Pick<Runtime, "wait">;
   /** Signals for tries, aborted when the execution is lost or the run is cancelled. */
-  tries: Fan;
+  tries(): Fan;
   /** Whether the run was cancelled while it is executed. */
   cancelled(): boolean;
   /** The server's present, as well as it is known. */
   now(): number;
-  /** Around every function of a step. */
-  during<T>(work: Promise<T>): Promise<T>;
 }
 
 const maxResultBytes = 262_144;
 
-/** The outcome of `work`, or a rejection once `seconds` have passed. */
-async function inTime({ runId, id, timeoutSeconds, work }: Trial, attempt: number, bench: Bench): Promise<unknown> {
-  // Most functions never look at their signal, and one costs more than all else of a try.
-  let over: AbortController | undefined;
-  const signal = (): AbortController => {
-    over ??= bench.tries.fork();
-    return over;
-  };
-  const context = {
-    runId,
-    stepId: id,
-    attempt,
-    get signal() {
-      return signal().signal;
-    },
-  };
-  try {
-    const result = (async () => work(context))();
-    return await (timeoutSeconds === undefined ? result : before(result, timeoutSeconds, signal(), id, bench));
-  } finally {
-    if (over !== undefined) bench.tries.release(over);
+/** What a step's function is given. Most never look at their signal, and one costs more than all else of a try: it is made when they do. */
+class Context implements StepContext {
+  readonly runId: string;
+  readonly stepId: string;
+  readonly attempt: number;
+  readonly #tries: () => Fan;
+  #over: AbortController | undefined;
+
+  constructor({ runId, id }: Trial, attempt: number, { tries }: Bench) {
+    this.runId = runId;
+    this.stepId = id;
+    this.attempt = attempt;
+    this.#tries = tries;
+  }
+  get signal(): AbortSignal {
+    return this.#own().signal;
+  }
+  /** Aborts the signal, also for whoever asks for it afterwards. */
+  abort(reason: unknown): void {
+    this.#own().abort(reason);
+  }
+  /** The try is over. */
+  release(): void {
+    if (this.#over !== undefined) this.#tries().release(this.#over);
+  }
+  #own(): AbortController {
+    this.#over ??= this.#tries().fork();
+    return this.#over;
   }
 }
 
-/** What `result` comes to before so many seconds have passed; then `over` is aborted. */
-async function before(result: Promise<unknown>, seconds: number, over: AbortController, id: string, bench: Bench): Promise<unknown> {
+/** What the function comes to before so many seconds have passed; then its signal is aborted. */
+async function inTime({ id, work }: Trial, seconds: number, context: Context, bench: Bench): Promise<unknown> {
+  const result = (async () => work(context))();
   const settled = new AbortController();
   try {
     const late = bench.runtime.wait(seconds * 1000, settled.signal).then(() => {
       if (settled.signal.aborted) return result;
       const error = new StepTimeoutError(id, seconds);
-      over.abort(error);
+      context.abort(error);
       throw error;
     });
     return await Promise.race([result, late]);
@@ -92,12 +98,13 @@ async function before(result: Promise<unknown>, seconds: number, over: AbortCont
 
 /** Makes try `attempt` (from 1). Never rejects. */
 export async function tryStep(trial: Trial, attempt: number, bench: Bench): Promise<StepRecord> {
-  const { id, type } = trial;
+  const { id, type, timeoutSeconds } = trial;
   const startedAt = bench.now();
+  const context = new Context(trial, attempt, bench);
   try {
-    const value = await bench.during(inTime(trial, attempt, bench));
+    const value = await (timeoutSeconds === undefined ? trial.work(context) : inTime(trial, timeoutSeconds, context, bench));
     const result = encodeValue(value, `the result of step ${id}`, maxResultBytes);
-    return { id, type, status: "completed", attempt, startedAt, ...(result === undefined ? {} : { result }) };
+    return { id, type, status: "completed", attempt, startedAt, result };
   } catch (thrown) {
     // What gives up because it is told to is no failure to try again.
     if (bench.cancelled()) return { id, type, status: "failed", attempt, startedAt, error: cancelledRecord };
@@ -105,5 +112,7 @@ export async function tryStep(trial: Trial, attempt: number, bench: Bench): Prom
     const verdict = judge(thrown, attempt, trial.policy);
     if (!verdict.again) return { id, type, status: "failed", attempt, startedAt, error };
     return { id, type, status: "retrying", attempt: verdict.spent ? attempt : attempt - 1, startedAt, error, delayMs: verdict.delayMs };
+  } finally {
+    context.release();
   }
 }

@@ -261,6 +261,26 @@ describe("an execution", () => {
     expect(records.map(({ id }) => id)).toEqual(["long"]);
   });
 
+  it("W6: steps one after the other take one turn each, which none of them waits for; steps side by side are begun together", async () => {
+    let turns = 0;
+    const begun: [string, number][] = [];
+    const begin = ({ stepId }: { stepId: string }) => begun.push([stepId, turns]);
+    const tested = code(async (step) => {
+      await step.run("a", begin);
+      await step.run("b", begin);
+      await Promise.all([step.run("c", begin), step.run("d", begin)]);
+    });
+    const counted = async (): Promise<void> => {
+      await turn();
+      turns += 1;
+    };
+    expect(await once(tested, { turn: counted, record: () => turn().then(() => []) }).answer).toMatchObject({ status: "completed" });
+    expect(begun.map(([id]) => id)).toEqual(["a", "b", "c", "d"]);
+    expect(begun[0]).toEqual(["a", 0]);
+    expect(begun[2]?.[1]).toBe(begun[3]?.[1]);
+    expect(turns).toBe(5);
+  });
+
   it("W7: at most a hundred steps of a run are carried out at once", async () => {
     let open = 0;
     let most = 0;

@@ -7,7 +7,7 @@ import type { ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millra
 import { CancelledError, cancelledCode, cancelledRecord, recordOf, StepError } from "./errors.ts";
 import { blocked, ExecutionOver, type Host, type Opening, type Plan, type Reach } from "./host.ts";
 import { inOrder, isFinished, named, openJournal } from "./journal.ts";
-import { createFan } from "./signals.ts";
+import { createFan, type Fan } from "./signals.ts";
 import { decodeValue, encodeValue } from "./value.ts";
 
 interface Step {
@@ -39,11 +39,7 @@ const isCancelled = ({ type, status, error }: JournalStep): boolean =>
   status === "cancelled" || (type !== "child" && error?.code === cancelledCode);
 
 /** Runs `body` against the journal until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
-export async function execute(
-  opening: Opening,
-  body: (reach: Reach) => Promise<unknown>,
-  host: Host,
-): Promise<ExecutionAnswer | undefined> {
+export function execute(opening: Opening, body: (reach: Reach) => Promise<unknown>, host: Host): Promise<ExecutionAnswer | undefined> {
   const journal = openJournal(opening.steps);
   // What a retried run kept of earlier attempts may be more than this attempt comes to.
   const lenient = opening.attempt > 1;
@@ -57,24 +53,42 @@ export async function execute(
   let lingering = 0;
   let pauses = 0;
   let activity = 0;
-  let over: { answer: ExecutionAnswer | undefined } | undefined;
-  let outcome: { answer: ExecutionAnswer } | undefined;
-  const waits = createFan();
+  /** The code was called or told something less than a turn ago: it may be about to come to a step. */
+  let running = false;
+  /** `begin` is called as soon as this bit of code is through. */
+  let beginning = false;
+  let over = false;
+  let outcome: ExecutionAnswer | undefined;
+  let waits: Fan | undefined;
+  let finish: (answer: ExecutionAnswer | undefined) => void;
+  const ended = new Promise<ExecutionAnswer | undefined>((resolve) => {
+    finish = resolve;
+  });
 
-  let wake: (() => void) | undefined;
-  const poke = (): void => {
-    activity += 1;
-    wake?.();
+  const end = (answer: ExecutionAnswer | undefined): void => {
+    if (over) return;
+    over = true;
+    host.signal.removeEventListener("abort", lost);
+    waits?.abort();
+    finish(answer);
   };
-  const poked = async (since: number): Promise<void> => {
-    if (activity !== since || host.signal.aborted) return;
-    await new Promise<void>((resolve) => {
-      wake = resolve;
+  const lost = (): void => end(undefined);
+
+  /** Lets the code run until it waits, then goes on. */
+  const settle = (): void => {
+    activity += 1;
+    if (running) return;
+    running = true;
+    const since = activity;
+    void host.turn().then(() => {
+      running = false;
+      advance(activity === since);
     });
   };
-  const end = (answer: ExecutionAnswer | undefined): void => {
-    over ??= { answer };
-    poke();
+  /** Something happened that is not the code's doing. */
+  const goOn = (): void => {
+    activity += 1;
+    advance(false);
   };
 
   const reach: Reach = (type, name, plan) => {
@@ -86,13 +100,16 @@ export async function execute(
       end(blocked("nondeterminism", `the journal has ${named(known)} where the code has ${named({ id, type })}`));
     }
     return new Promise<unknown>((resolve, reject) => {
-      if (over !== undefined) return;
+      if (over) return;
       journal.reach(id);
-      const pauseMs = (known?.retryAt ?? 0) - host.now();
+      const pauseMs = known?.retryAt === undefined ? 0 : known.retryAt - host.now();
       const step = { id, type, plan: plan(id), attempt: known?.attempt ?? 0, pauseMs, resolve, reject };
       open.set(id, step);
-      if (known === undefined || known.status === "pending" || known.status === "retrying") fresh.push(step);
-      poke();
+      if (known === undefined || !isFinished(known)) {
+        fresh.push(step);
+        beginSoon();
+      }
+      settle();
     });
   };
 
@@ -107,14 +124,14 @@ export async function execute(
     else step?.resolve(decodeValue(entry.result));
   };
 
-  /** Records, and takes in what the server says; answers the entries that came back, by step. */
-  const record = async (records: readonly StepRecord[]): Promise<ReadonlyMap<string, JournalStep>> => {
-    const back = new Map<string, JournalStep>();
+  /** Records, and takes in what the server says; answers the entries that came back. */
+  const record = async (records: readonly StepRecord[]): Promise<readonly JournalStep[]> => {
+    let back: readonly JournalStep[] = [];
     active += 1;
     try {
-      for (const entry of await host.record(records)) back.set(entry.id, entry);
-      for (const made of records) if (isFinished(made) && !back.has(made.id)) journal.ended(made);
-      for (const entry of inOrder(back.values())) {
+      back = await host.record(records);
+      for (const made of records) if (isFinished(made) && !back.some(({ id }) => id === made.id)) journal.ended(made);
+      for (const entry of inOrder(back)) {
         if (!open.has(entry.id)) continue;
         if (isFinished(entry)) journal.ended(entry);
         else askWhenDue(entry);
@@ -123,13 +140,14 @@ export async function execute(
       end(error instanceof ExecutionOver ? error.answer : { status: "suspended", again: true });
     } finally {
       active -= 1;
-      poke();
+      goOn();
     }
     return back;
   };
 
   /** Waits as long as the execution lasts. */
   const waitHere = async (ms: number): Promise<void> => {
+    waits ??= createFan();
     const one = waits.fork();
     await host.wait(ms, one.signal);
     waits.release(one);
@@ -138,7 +156,7 @@ export async function execute(
   /** Asks how steps stand that the server ends. */
   const ask = (ids: readonly string[]): void => {
     const plans = ids.map((id) => open.get(id)?.plan).filter((plan) => plan?.kind === "pending");
-    if (over === undefined && plans.length > 0) void record(plans.map((plan) => plan.record));
+    if (!over && plans.length > 0) void record(plans.map((plan) => plan.record));
   };
 
   /** While other steps keep the execution alive, what is over is asked for; a little later again where the server's time is behind. */
@@ -157,14 +175,14 @@ export async function execute(
     active += 1;
     const made = await perform(step.attempt + 1);
     active -= 1;
-    if (over !== undefined) return;
+    if (over) return;
     const back = await record([made]);
     // Of two records of one step the first counts: an earlier execution may have ended it.
-    if (over !== undefined || made.status !== "retrying" || isFinished(back.get(step.id) ?? made)) return;
+    if (over || made.status !== "retrying" || isFinished(back.find(({ id }) => id === step.id) ?? made)) return;
     step.attempt = made.attempt;
     step.pauseMs = made.delayMs;
     fresh.push(step);
-    poke();
+    goOn();
   };
 
   const pause = (step: Step): void => {
@@ -176,7 +194,7 @@ export async function execute(
       if (near) lingering -= 1;
       step.pauseMs = 0;
       fresh.push(step);
-      poke();
+      goOn();
     });
   };
 
@@ -203,11 +221,22 @@ export async function execute(
     while (unsent.length > 0 && (active > 0 || unsent.length > maxUnsent)) void record(unsent.splice(0, maxUnsent));
   };
 
+  /** Begins without waiting for the turn's end where the journal has nothing left that could come first. */
+  const beginSoon = (): void => {
+    if (beginning) return;
+    beginning = true;
+    queueMicrotask(() => {
+      beginning = false;
+      if (!over && outcome === undefined && journal.next(lenient) === undefined && journal.missing() === undefined) begin();
+    });
+  };
+
   /** The journal has a step that the code did not come to: it may still be on its way, or gone. */
-  const lacks = async (missing: JournalStep, since: number): Promise<void> => {
+  const lacks = async (missing: JournalStep): Promise<void> => {
+    const since = activity;
     const attempted = fresh[0] ?? open.values().next().value;
     if (outcome === undefined) {
-      if (attempted === undefined) return poked(since);
+      if (attempted === undefined) return;
       await host.patience(graceMs, host.signal);
       if (activity !== since) return;
     }
@@ -215,54 +244,57 @@ export async function execute(
     end(blocked("nondeterminism", `the journal has ${named(missing)}, which the code did not come to; it came to ${instead}`));
   };
 
-  /** Whether the code heard of the cancellation by a step alone: the server, which did not tell it, is to be told that the run ends so. */
-  const heard = (): boolean => !opening.cancelled && journal.knowsCancelled(isCancelled);
-  const isCancelledBy = (thrown: unknown): boolean => heard() || (opening.cancelled && thrown instanceof CancelledError);
-  void body(reach).then(
-    (value) => {
-      try {
-        if (heard()) outcome = { answer: { status: "cancelled" } };
-        else outcome = { answer: { status: "completed", output: encodeValue(value, "the run's output", maxOutputBytes) } };
-      } catch (error) {
-        outcome = { answer: { status: "failed", error: recordOf(error) } };
-      }
-      poke();
-    },
-    (thrown: unknown) => {
-      const error = recordOf(thrown);
-      outcome = { answer: { status: isCancelledBy(thrown) ? "cancelled" : "failed", error } };
-      poke();
-    },
-  );
-  host.onEnded?.(ask);
-  const lost = () => end(undefined);
-  host.signal.addEventListener("abort", lost, { once: true });
-  if (host.signal.aborted) lost();
-
-  while (over === undefined) {
+  /** Nothing is under way: the run is given back, unless the code waits for something of its own, for a little. */
+  const suspend = async (): Promise<void> => {
     const since = activity;
-    await host.turn();
-    if (over !== undefined) break;
+    await host.patience(settleMs, host.signal);
+    if (activity === since) end({ status: "suspended", ...(fresh.length > 0 ? { again: true } : {}), steps: unsent });
+  };
+
+  /** Goes on as far as it can: one end told, or everything begun. `quiet`: the code came to nothing in the turn that is over. */
+  const advance = (quiet: boolean): void => {
+    if (over || running) return;
     const next = outcome === undefined ? journal.next(lenient) : undefined;
     if (next !== undefined && open.has(next.id)) {
       tell(next);
-      continue;
+      settle();
+      return;
     }
-    if (activity !== since) continue;
     const missing = lenient ? undefined : journal.missing();
-    if (missing !== undefined) await lacks(missing, since);
-    else if (outcome !== undefined) end(outcome.answer);
+    if (missing !== undefined) {
+      if (quiet) void lacks(missing);
+      else settle();
+    } else if (outcome !== undefined) end(outcome);
     else {
       begin();
-      if (active > 0 || lingering > 0 || (blockedOn.size === 0 && pauses === 0 && fresh.length === 0)) await poked(since);
-      else {
-        // What waits for something of its own, for a little, comes to its next step before the run is given back.
-        await host.patience(settleMs, host.signal);
-        if (activity === since) end({ status: "suspended", ...(fresh.length > 0 ? { again: true } : {}), steps: unsent });
-      }
+      if (active === 0 && lingering === 0 && (blockedOn.size > 0 || pauses > 0 || fresh.length > 0)) void suspend();
     }
-  }
-  host.signal.removeEventListener("abort", lost);
-  waits.abort();
-  return over.answer;
+  };
+
+  /** Whether the code heard of the cancellation by a step alone: the server, which did not tell it, is to be told that the run ends so. */
+  const heard = (): boolean => !opening.cancelled && journal.knowsCancelled(isCancelled);
+  const isCancelledBy = (thrown: unknown): boolean => heard() || (opening.cancelled && thrown instanceof CancelledError);
+  const returned = (value: unknown): ExecutionAnswer => {
+    if (heard()) return { status: "cancelled" };
+    try {
+      return { status: "completed", output: encodeValue(value, "the run's output", maxOutputBytes) };
+    } catch (error) {
+      return { status: "failed", error: recordOf(error) };
+    }
+  };
+  host.onEnded?.(ask);
+  host.signal.addEventListener("abort", lost, { once: true });
+  if (host.signal.aborted) lost();
+  void body(reach).then(
+    (value) => {
+      outcome = returned(value);
+      settle();
+    },
+    (thrown: unknown) => {
+      outcome = { status: isCancelledBy(thrown) ? "cancelled" : "failed", error: recordOf(thrown) };
+      settle();
+    },
+  );
+  settle();
+  return ended;
 }

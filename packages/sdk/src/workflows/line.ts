@@ -4,6 +4,9 @@
  */
 import { ApiError } from "../errors.ts";
 
+/** Whether anybody still waits: an `AbortSignal`, or what says as much. */
+export type Wanted = Pick<AbortSignal, "aborted">;
+
 /** One thing that an execution has to say. */
 export interface Entry<Item> {
   token: string;
@@ -12,20 +15,31 @@ export interface Entry<Item> {
   count: number;
   /** Whether it may be put together with others of its execution that may. */
   joins: boolean;
-  signal: AbortSignal;
+  signal: Wanted;
 }
 
 /** What a call carries of one execution: the JSON texts of its items. */
 export interface Bundle {
-  token: string;
-  texts: string[];
+  readonly token: string;
+  readonly texts: readonly string[];
 }
 
-interface Waiting<Item, Said> extends Entry<Item> {
+interface Waiting<Said> {
+  token: string;
   text: string;
-  bytes: number;
+  count: number;
+  joins: boolean;
+  signal: Wanted;
   resolve(said: Said | undefined): void;
   reject(error: unknown): void;
+}
+
+/** The part of a call that is one execution's. */
+interface Group<Said> extends Bundle {
+  readonly texts: string[];
+  readonly entries: Waiting<Said>[];
+  /** Takes no more: what comes next of this execution has to travel alone. */
+  closed: boolean;
 }
 
 const maxExecutions = 100;
@@ -37,51 +51,57 @@ const bytesOf = (text: string): number => (text.length < 1024 ? text.length * 3 
 
 /**
  * Makes a line. `send` carries bundles of at most 100 executions, 1,000 counts and `maxBytes` of JSON, and answers one thing for each, in order;
- * `isWanted` tells it whether anybody still waits. What a refusal of the whole call is about is found out by sending each execution alone.
+ * `isWanted` tells it whether anybody still waits. What a refusal of the whole call is about is found out by sending each execution alone;
+ * entries reject with what `refusal` makes of the error.
  */
 export function createLine<Item, Said>(
   maxBytes: number,
   send: (bundles: readonly Bundle[], isWanted: () => boolean) => Promise<readonly Said[]>,
+  refusal: (error: unknown) => Error,
 ): (entry: Entry<Item>) => Promise<Said | undefined> {
-  type Batch = Map<string, Waiting<Item, Said>[]>;
-  let waiting: Waiting<Item, Said>[] = [];
+  let waiting: Waiting<Said>[] = [];
   let busy = false;
 
-  const take = (): Batch => {
-    const batch: Batch = new Map();
-    const passedOver = new Set<string>();
+  /** Takes what fits into a call from the front of the line. */
+  const take = (): Group<Said>[] => {
+    const groups = new Map<string, Group<Said>>();
+    const left: Waiting<Said>[] = [];
     let bytes = 0;
     let count = 0;
-    for (const [index, next] of waiting.entries()) {
-      if (passedOver.has(next.token)) continue;
-      const beside = batch.get(next.token);
-      if (beside !== undefined && !(next.joins && beside[0]?.joins)) {
-        passedOver.add(next.token);
+    let at = 0;
+    for (; at < waiting.length; at += 1) {
+      const next = waiting[at] as Waiting<Said>;
+      const { token, text } = next;
+      const beside = groups.get(token);
+      if (beside !== undefined && (beside.closed || !next.joins)) {
+        beside.closed = true;
+        left.push(next);
         continue;
       }
-      bytes += next.bytes;
+      bytes += bytesOf(text);
       count += next.count;
-      const full = bytes > maxBytes || count > maxCount || (beside === undefined && batch.size === maxExecutions);
-      if (index > 0 && full) break;
-      if (beside === undefined) batch.set(next.token, [next]);
-      else beside.push(next);
+      const full = bytes > maxBytes || count > maxCount || (beside === undefined && groups.size === maxExecutions);
+      if (at > 0 && full) break;
+      if (beside === undefined) groups.set(token, { token, texts: [text], entries: [next], closed: !next.joins });
+      else {
+        beside.texts.push(text);
+        beside.entries.push(next);
+      }
     }
-    const taken = new Set([...batch.values()].flat());
-    waiting = waiting.filter((each) => !taken.has(each));
-    return batch;
+    for (; at < waiting.length; at += 1) left.push(waiting[at] as Waiting<Said>);
+    waiting = left;
+    return [...groups.values()];
   };
 
-  const carry = async (batch: Batch): Promise<void> => {
-    const groups = [...batch];
-    const bundles = groups.map(([token, entries]) => ({ token, texts: entries.map(({ text }) => text) }));
-    const isWanted = () => groups.some(([, entries]) => entries.some(({ signal }) => !signal.aborted));
+  const carry = async (groups: readonly Group<Said>[]): Promise<void> => {
+    const isWanted = () => groups.some(({ entries }) => entries.some(({ signal }) => !signal.aborted));
     try {
-      const said = await send(bundles, isWanted);
-      for (const [index, [, entries]] of groups.entries()) for (const each of entries) each.resolve(said[index]);
+      const said = await send(groups, isWanted);
+      for (const [index, { entries }] of groups.entries()) for (const each of entries) each.resolve(said[index]);
     } catch (error) {
       const isMistake = error instanceof ApiError && error.status >= 400 && error.status < 500 && !error.retryable;
-      if (isMistake && groups.length > 1) for (const group of groups) await carry(new Map([group]));
-      else for (const each of groups.flatMap(([, entries]) => entries)) each.reject(error);
+      if (isMistake && groups.length > 1) for (const group of groups) await carry([group]);
+      else for (const { entries } of groups) for (const each of entries) each.reject(refusal(error));
     }
   };
 
@@ -93,10 +113,9 @@ export function createLine<Item, Said>(
     busy = false;
   };
 
-  return (entry) =>
+  return ({ token, item, count, joins, signal }) =>
     new Promise((resolve, reject) => {
-      const text = JSON.stringify(entry.item);
-      waiting.push({ ...entry, text, bytes: bytesOf(text), resolve, reject });
+      waiting.push({ token, text: JSON.stringify(item), count, joins, signal, resolve, reject });
       if (!busy) void run();
     });
 }

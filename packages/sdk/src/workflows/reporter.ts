@@ -9,7 +9,7 @@ import type { Runtime } from "../runtime.ts";
 import { messageOf } from "../text.ts";
 import { createTransport, retryDelayMs } from "../transport.ts";
 import { blocked, ExecutionOver } from "./host.ts";
-import { type Bundle, createLine } from "./line.ts";
+import { type Bundle, createLine, type Wanted } from "./line.ts";
 
 /** What the server says of one execution. */
 interface Said {
@@ -32,13 +32,13 @@ export interface Standing {
 /** Calls of executions to the server that handed them out. */
 export interface Reporter {
   /** Makes records durable; answers the entries of pending steps among them. */
-  record(token: string, steps: readonly StepRecord[], signal: AbortSignal): Promise<{ standing: Standing; steps: JournalStep[] }>;
+  record(token: string, steps: readonly StepRecord[], signal: Wanted): Promise<{ standing: Standing; steps: JournalStep[] }>;
   /** Ends an execution. */
-  end(token: string, answer: ExecutionAnswer, signal: AbortSignal): Promise<void>;
+  end(token: string, answer: ExecutionAnswer, signal: Wanted): Promise<void>;
   /** Keeps an execution's lease. */
-  beat(token: string, signal: AbortSignal): Promise<Standing>;
+  beat(token: string, signal: Wanted): Promise<Standing>;
   /** Asks what happened meanwhile, and keeps nothing. */
-  look(token: string, signal: AbortSignal): Promise<Standing>;
+  look(token: string, signal: Wanted): Promise<Standing>;
   /** A page of the journal. */
   page(token: string, after: string): Promise<JournalPage>;
 }
@@ -52,6 +52,18 @@ function overBy({ code, message }: { code: string; message: string }): Execution
   if (code === "invalid_request") return new ExecutionOver(message, { status: "failed", error: { code, name: "Error", message } });
   return new ExecutionOver(`${code}: ${message}`);
 }
+
+/** What is said of an execution, unless it is a refusal. */
+function accepted(said: Said | undefined): Said {
+  if (said?.ok === true) return said;
+  throw overBy(said?.error ?? { code: "invalid_answer", message: "the server left it out" });
+}
+
+/** What executions make of a call that came to nothing. */
+const refusal = (error: unknown): ExecutionOver =>
+  overBy({ code: error instanceof ApiError ? error.code : "unreachable", message: messageOf(error) });
+
+const standing = ({ cancelled, leaseMs, ended = [] }: Said): Standing => ({ cancelled: cancelled === true, leaseMs, ended });
 
 /** Makes the calls of one process to one server. `callbackUrl` is the tasks' own. */
 export function createReporter(callbackUrl: string, buildId: string, runtime: Runtime): Reporter {
@@ -82,45 +94,43 @@ export function createReporter(callbackUrl: string, buildId: string, runtime: Ru
   // Items travel as the texts that they were measured by.
   const executions = (bundles: readonly Bundle[], field: string, join: (texts: readonly string[]) => string): string =>
     `"executions":[${bundles.map(({ token, texts }) => `{"token":${JSON.stringify(token)},"${field}":${join(texts)}}`).join(",")}]`;
-  const joined = (lists: readonly string[]): string => `[${lists.map((list) => list.slice(1, -1)).join(",")}]`;
-  const steps = createLine<StepRecord[], Said>(3 * 1024 * 1024, (bundles, isWanted) =>
-    call("/steps", executions(bundles, "steps", joined), isWanted),
+  const joined = (lists: readonly string[]): string =>
+    lists.length === 1 ? (lists[0] as string) : `[${lists.map((list) => list.slice(1, -1)).join(",")}]`;
+  const steps = createLine<readonly StepRecord[], Said>(
+    3 * 1024 * 1024,
+    (bundles, isWanted) => call("/steps", executions(bundles, "steps", joined), isWanted),
+    refusal,
   );
-  const ends = createLine<ExecutionAnswer, Said>(8 * 1024 * 1024, (bundles, isWanted) =>
-    call("/end", `"buildId":${JSON.stringify(buildId)},${executions(bundles, "answer", ([answer]) => answer as string)}`, isWanted),
+  const ends = createLine<ExecutionAnswer, Said>(
+    8 * 1024 * 1024,
+    (bundles, isWanted) =>
+      call("/end", `"buildId":${JSON.stringify(buildId)},${executions(bundles, "answer", ([answer]) => answer as string)}`, isWanted),
+    refusal,
   );
-  const heartbeats = (extend: boolean) =>
-    createLine<null, Said>(Number.POSITIVE_INFINITY, (bundles, isWanted) =>
-      call("/heartbeat", `"extend":${extend},"tokens":${JSON.stringify(bundles.map(({ token }) => token))}`, isWanted),
+  const heartbeats = (extend: boolean) => {
+    const line = createLine<null, Said>(
+      Number.POSITIVE_INFINITY,
+      (bundles, isWanted) =>
+        call("/heartbeat", `"extend":${extend},"tokens":${JSON.stringify(bundles.map(({ token }) => token))}`, isWanted),
+      refusal,
     );
-  const beats = heartbeats(true);
-  const looks = heartbeats(false);
-  /** What is said of an execution, unless it is a refusal. */
-  const accepted = async (said: Promise<Said | undefined>): Promise<Said> => {
-    let answer: Said | undefined;
-    try {
-      answer = await said;
-    } catch (error) {
-      throw overBy({ code: error instanceof ApiError ? error.code : "unreachable", message: messageOf(error) });
-    }
-    if (answer?.ok === true) return answer;
-    throw overBy(answer?.error ?? { code: "invalid_answer", message: "the server left it out" });
+    return async (token: string, signal: Wanted) => standing(accepted(await line({ token, item: null, count: 1, joins: false, signal })));
   };
-  const standing = ({ cancelled, leaseMs, ended = [] }: Said): Standing => ({ cancelled: cancelled === true, leaseMs, ended });
 
   return {
     async record(token, records, signal) {
       // The server numbers ends in the order of a call: only steps that were carried out here keep it when they are put together.
       const joins = records.every(({ status }) => status !== "pending");
-      const said = await accepted(steps({ token, item: [...records], count: records.length, joins, signal }));
-      const ids = new Set(records.map(({ id }) => id));
-      return { standing: standing(said), steps: (said.steps ?? []).filter(({ id }) => ids.has(id)) };
+      const said = accepted(await steps({ token, item: records, count: records.length, joins, signal }));
+      const entries = said.steps ?? [];
+      const isAsked = ({ id }: JournalStep) => records.some((each) => each.id === id);
+      return { standing: standing(said), steps: entries.filter(isAsked) };
     },
     async end(token, answer, signal) {
-      await accepted(ends({ token, item: answer, count: 1, joins: false, signal }));
+      accepted(await ends({ token, item: answer, count: 1, joins: false, signal }));
     },
-    look: async (token, signal) => standing(await accepted(looks({ token, item: null, count: 1, joins: false, signal }))),
-    beat: async (token, signal) => standing(await accepted(beats({ token, item: null, count: 1, joins: false, signal }))),
+    look: heartbeats(false),
+    beat: heartbeats(true),
     async page(token, after) {
       const body = { protocol: protocolVersion, token, after };
       return (await transport({ method: "POST", path: "/journal", body, repeat: "failed" })) as JournalPage;

@@ -7,7 +7,7 @@ import type { Bench } from "./attempt.ts";
 import { CancelledError } from "./errors.ts";
 import { execute } from "./execution.ts";
 import type { Host, Opening } from "./host.ts";
-import { createFan } from "./signals.ts";
+import { createFan, type Fan } from "./signals.ts";
 import { createStep, type StepTools } from "./step.ts";
 import { decodeValue } from "./value.ts";
 import type { AnyWorkflow } from "./workflow.ts";
@@ -23,16 +23,31 @@ export interface RunToExecute extends Opening {
 export interface Surroundings {
   host: Host;
   runtime: Pick<Runtime, "wait" | "random" | "uuid">;
-  during?: Bench["during"];
   send?: StepTools["send"];
+}
+
+/** The signals of an execution's tries. */
+function triesOn({ signal, cancelling }: Host): Fan {
+  const tries = createFan(signal);
+  const cancel = (): void => tries.abort(new CancelledError());
+  if (cancelling?.aborted) cancel();
+  else cancelling?.addEventListener("abort", cancel, { once: true });
+  return tries;
 }
 
 /** Executes a run until it ends or can't go on. `undefined`: there is nothing to answer. Never rejects. */
 export function runWorkflow(workflow: AnyWorkflow, run: RunToExecute, around: Surroundings): Promise<ExecutionAnswer | undefined> {
-  const { host, runtime, during = (work) => work, send } = around;
-  const { cancelling } = host;
-  const bench: Bench = { runtime, tries: createFan(host.signal), cancelled: () => cancelling?.aborted === true, now: host.now, during };
-  cancelling?.addEventListener("abort", () => bench.tries.abort(new CancelledError()), { once: true });
+  const { host, runtime, send } = around;
+  let tries: Fan | undefined;
+  const bench: Bench = {
+    runtime,
+    tries() {
+      tries ??= triesOn(host);
+      return tries;
+    },
+    cancelled: () => host.cancelling?.aborted === true,
+    now: host.now,
+  };
   const { runId, attempt, cancelled } = run;
 
   return execute(

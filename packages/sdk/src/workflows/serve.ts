@@ -10,7 +10,7 @@ import { readBody, refuse } from "../request-body.ts";
 import { platform, type Runtime } from "../runtime.ts";
 import { type Secrets, verifyPushSignature } from "../signature.ts";
 import { announcementOf } from "./announce.ts";
-import { createReporter, type Reporter } from "./reporter.ts";
+import { createCallbacks } from "./callbacks.ts";
 import { runTask } from "./task.ts";
 import { type AnyWorkflow, byName } from "./workflow.ts";
 
@@ -43,15 +43,7 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
   const runtime: Runtime = { ...platform, ...options.runtime };
   const named = byName(workflows);
   const announced = announcementOf(workflows, options.buildId);
-  const reporters = new Map<string, Reporter>();
-
-  const reporterTo = (callbackUrl: string, buildId: string): Reporter => {
-    const known = reporters.get(callbackUrl);
-    if (known !== undefined) return known;
-    const made = createReporter(callbackUrl, buildId, runtime);
-    reporters.set(callbackUrl, made);
-    return made;
-  };
+  const callbacks = announced.then(({ buildId }) => createCallbacks(buildId, runtime));
 
   const admit = async (request: Request): Promise<Uint8Array | Response> => {
     const secret = secretsOf(options.signingSecret);
@@ -69,23 +61,16 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     return genuine ? body : refuse(401, "the signature is missing or not valid");
   };
 
-  const answerTo = async (task: Task, buildId: string, signal: AbortSignal): Promise<string> => {
+  const answerTo = async (task: Task, buildId: string, lost: AbortController): Promise<string> => {
     const startedAt = runtime.now();
-    const reporter = reporterTo(task.callbackUrl, buildId);
+    const callback = (await callbacks)(task.callbackUrl);
     // A step begun in the first half of the lease has the other half to end in.
     const closing = () => runtime.now() - startedAt > task.leaseMs / 2;
-    const answer: ExecutionAnswer | { status: "ended" } = (await runTask(task, {
-      workflows: named,
-      reporter,
-      runtime,
-      signal,
-      closing,
-    })) ?? {
-      status: "ended",
-    };
+    const moved = await runTask(task, { workflows: named, callback, runtime, lost, closing });
+    const answer: ExecutionAnswer | { status: "ended" } = moved ?? { status: "ended" };
     const text = JSON.stringify({ protocol: protocolVersion, buildId, ...answer });
     if (answer.status === "ended" || new TextEncoder().encode(text).length <= maxAnswerBytes) return text;
-    await reporter.end(task.token, answer, signal).catch((error: unknown) => console.error(`workflows: ${String(error)}`));
+    await callback.reporter.end(task.token, answer, lost.signal).catch((error: unknown) => console.error(`workflows: ${String(error)}`));
     return JSON.stringify({ protocol: protocolVersion, buildId, status: "ended" });
   };
 
@@ -102,7 +87,9 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     const headers = { "content-type": "application/json" };
     if (call.type === "sync") return new Response(JSON.stringify(announcement), { headers });
     if (call.type !== "execute") return refuse(400, "type: must be sync or execute");
-    return new Response(await answerTo(call as Task, announcement.buildId, request.signal), { headers });
+    const lost = new AbortController();
+    request.signal.addEventListener("abort", () => lost.abort(), { once: true });
+    return new Response(await answerTo(call as Task, announcement.buildId, lost), { headers });
   };
 }
 

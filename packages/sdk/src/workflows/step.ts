@@ -142,6 +142,10 @@ async function sendOnce(
   }
 }
 
+/** Options of a step that has none. */
+const plain: StepOptions = {};
+const ignore = (): void => {};
+
 /** The same steps, none of which takes the process with it when it fails and nobody awaits it. */
 function unheard(step: Step): Step {
   const methods = Object.entries(step) as [string, (...given: unknown[]) => Promise<unknown>][];
@@ -149,7 +153,7 @@ function unheard(step: Step): Step {
     name,
     (...given: unknown[]) => {
       const outcome = method(...given);
-      outcome.catch(() => {});
+      outcome.catch(ignore);
       return outcome;
     },
   ]);
@@ -164,8 +168,8 @@ export function createStep(tools: StepTools): Step {
       kind: "work",
       perform: async () => ({ id, type: "value", status: "completed", result: JSON.stringify(make()) }),
     }));
-  const tried = (id: string, type: "run" | "send", work: (context: StepContext) => unknown, options: StepOptions = {}): Plan => {
-    const policy = readRetry(options.retry, retry);
+  const tried = (id: string, type: "run" | "send", work: (context: StepContext) => unknown, options: StepOptions): Plan => {
+    const policy = options.retry === undefined ? retry : readRetry(options.retry, retry);
     const timeoutSeconds = options.timeout === undefined ? undefined : toSeconds("timeout", options.timeout, 1);
     return { kind: "work", perform: (attempt) => tryStep({ runId, id, type, policy, timeoutSeconds, work }, attempt, bench) };
   };
@@ -173,9 +177,12 @@ export function createStep(tools: StepTools): Step {
     reach(type, name, (id) => ({ kind: "pending", record: record(id), eager }));
 
   return unheard({
-    async run<T>(name: string, work: (context: StepContext) => T | Promise<T>, options?: StepOptions) {
-      checkName(name);
-      return (await reach("run", name, (id) => tried(id, "run", work, options))) as Recorded<T>;
+    // What most steps are, so without a promise of its own. What its plan throws rejects it as well.
+    run<T>(name: string, work: (context: StepContext) => T | Promise<T>, options: StepOptions = plain) {
+      return reach("run", name, (id) => {
+        checkName(name);
+        return tried(id, "run", work, options);
+      }) as Promise<Recorded<T>>;
     },
     async sleep(name, duration) {
       checkName(name);
@@ -209,7 +216,7 @@ export function createStep(tools: StepTools): Step {
       checkName(name);
       if (messages.length < 1 || messages.length > 10) throw new RangeError(`messages: must be 1 to 10, got ${messages.length}`);
       const work = (context: StepContext) => sendOnce(tools, client, queueId, messages, context);
-      return (await reach("send", name, (id) => tried(id, "send", work))) as SentToQueue[];
+      return (await reach("send", name, (id) => tried(id, "send", work, plain))) as SentToQueue[];
     },
     async startRun(name: string, target: AnyWorkflow | string, given: unknown, options: ChildOptions = {}) {
       checkName(name);

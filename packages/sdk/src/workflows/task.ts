@@ -1,22 +1,21 @@
 /** One task, from its journal's pages to its answer: what push and pull have in common. */
 import { type ExecutionAnswer, type JournalStep, speaks, type Task } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
+import type { Callback } from "./callbacks.ts";
 import { blocked, ExecutionOver, type Host } from "./host.ts";
 import type { Reporter } from "./reporter.ts";
 import { runWorkflow } from "./run.ts";
 import { turn } from "./turn.ts";
-import { watch } from "./watch.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
 /** What a transport adds to a task. */
 export interface Surrounds {
   workflows: ReadonlyMap<string, AnyWorkflow>;
-  reporter: Reporter;
+  /** The server that the task is from. */
+  callback: Callback;
   runtime: Runtime;
-  /** Aborted when the execution is lost. */
-  signal: AbortSignal;
-  /** Hears why an execution was lost, where the server said so to this side's question. */
-  onLost?: (error: unknown) => void;
+  /** Aborted when the execution is lost, by the transport or because the server says so. */
+  lost: AbortController;
   /** Whether no step may begin any more. */
   closing(): boolean;
 }
@@ -24,6 +23,7 @@ export interface Surrounds {
 /** A pause before a step's retry that is waited for here instead of giving the run back. */
 const lingerMs = 2000;
 
+/** All steps of a journal of several pages. */
 async function wholeJournal({ journal, token }: Task, reporter: Reporter): Promise<JournalStep[]> {
   const steps = [...journal.steps];
   for (let { next } = journal; next !== null; ) {
@@ -36,21 +36,22 @@ async function wholeJournal({ journal, token }: Task, reporter: Reporter): Promi
 
 /** Moves a run on as far as it goes. `undefined`: the execution is lost, or the server has ended it already. Never rejects. */
 export async function runTask(task: Task, around: Surrounds): Promise<ExecutionAnswer | undefined> {
-  const { reporter, runtime } = around;
+  const { runtime, lost } = around;
+  const { reporter, watch } = around.callback;
   if (!speaks(task.protocol)) return blocked("protocol_unsupported", `this SDK speaks 1.2, not ${task.protocol}`);
   const workflow = around.workflows.get(task.run.workflow);
   if (workflow === undefined) return blocked("workflow_not_found", `no workflow ${task.run.workflow} here`);
   const startedAt = runtime.now();
-  let steps: JournalStep[];
+  let { steps } = task.journal;
   try {
-    steps = await wholeJournal(task, reporter);
+    if (task.journal.next !== null) steps = await wholeJournal(task, reporter);
   } catch (error) {
     return error instanceof ExecutionOver ? error.answer : undefined;
   }
-  const meanwhile = watch(task, around);
+  const meanwhile = watch.follow(task, lost);
   const host: Host = {
     async record(records) {
-      const said = await reporter.record(task.token, records, meanwhile.signal);
+      const said = await reporter.record(task.token, records, lost.signal);
       meanwhile.hear(said.standing);
       return said.steps;
     },
@@ -60,10 +61,12 @@ export async function runTask(task: Task, around: Surrounds): Promise<ExecutionA
     patience: runtime.wait,
     lingerMs,
     // A cancellation is told to the code by the next execution, whose journal has it in its place.
-    closing: () => around.closing() || meanwhile.cancelling.aborted,
-    signal: meanwhile.signal,
-    cancelling: meanwhile.cancelling,
-    onEnded: meanwhile.onEnded,
+    closing: () => around.closing() || meanwhile.cancelled,
+    signal: lost.signal,
+    get cancelling() {
+      return meanwhile.cancelling;
+    },
+    onEnded: (listener) => meanwhile.onEnded(listener),
   };
   const { id: runId, attempt } = task.run;
   const run = { runId, attempt, cancelled: task.cancelled, steps, input: task.input };

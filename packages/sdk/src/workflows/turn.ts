@@ -8,19 +8,30 @@ interface Platform {
   };
 }
 
+function later(callback: () => void): void {
+  const { setImmediate, MessageChannel } = globalThis as unknown as Platform;
+  if (setImmediate !== undefined) setImmediate(callback);
+  else if (MessageChannel === undefined) setTimeout(callback, 0);
+  else {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      callback();
+    };
+    port2.postMessage(null);
+  }
+}
+
+/** The turn that was asked for and has not come: one for all executions, for a process has many. */
+let next: Promise<void> | undefined;
+
 /** Resolves behind all microtasks there are, and behind those that they make. Takes microseconds. */
 export function turn(): Promise<void> {
-  const { setImmediate, MessageChannel } = globalThis as unknown as Platform;
-  return new Promise((resolve) => {
-    if (setImmediate !== undefined) setImmediate(resolve);
-    else if (MessageChannel === undefined) setTimeout(resolve, 0);
-    else {
-      const { port1, port2 } = new MessageChannel();
-      port1.onmessage = () => {
-        port1.close();
-        resolve();
-      };
-      port2.postMessage(null);
-    }
+  next ??= new Promise((resolve) => {
+    later(() => {
+      next = undefined;
+      resolve();
+    });
   });
+  return next;
 }

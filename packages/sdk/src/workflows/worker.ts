@@ -8,9 +8,9 @@ import { ConfigurationError, MillraceError } from "../errors.ts";
 import { messageOf } from "../text.ts";
 import { retryDelayMs } from "../transport.ts";
 import { announcementOf } from "./announce.ts";
+import { createCallbacks } from "./callbacks.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { createLeases } from "./leases.ts";
-import { createReporter, type Reporter } from "./reporter.ts";
 import { runTask } from "./task.ts";
 import { turn } from "./turn.ts";
 import { type AnyWorkflow, byName } from "./workflow.ts";
@@ -59,7 +59,7 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
   const announcement = await announcementOf(workflows, options.buildId);
   const { transport, projectPath, runtime } = connect(options, 0);
   const path = `${projectPath()}/apps/${encodeURIComponent(app)}/poll`;
-  const reporters = new Map<string, Reporter>();
+  const callbackTo = createCallbacks(announcement.buildId, runtime);
   const leases = createLeases(runtime);
   const running = new Set<Promise<void>>();
   const summary: WorkerSummary = { executions: 0 };
@@ -73,28 +73,16 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     }
   };
 
-  const reporterTo = (callbackUrl: string): Reporter => {
-    const known = reporters.get(callbackUrl);
-    if (known !== undefined) return known;
-    const made = createReporter(callbackUrl, announcement.buildId, runtime);
-    reporters.set(callbackUrl, made);
-    return made;
-  };
-
+  const closing = () => signal?.aborted === true;
   const work = async (task: Task): Promise<void> => {
     const lost = new AbortController();
-    const reporter = reporterTo(task.callbackUrl);
-    const release = leases.keep(task, reporter, lost);
+    const callback = callbackTo(task.callbackUrl);
+    const release = leases.keep(task, callback.reporter, lost);
     try {
-      const closing = () => signal?.aborted === true;
-      const answer = await runTask(task, {
-        ...{ workflows: named, reporter, runtime, closing },
-        signal: lost.signal,
-        onLost: (error) => lost.abort(error),
-      });
+      const answer = await runTask(task, { workflows: named, callback, runtime, lost, closing });
       if (lost.signal.aborted) return report(lost.signal.reason, "execute", task.run.id);
       if (answer === undefined) return;
-      await reporter.end(task.token, answer, lost.signal);
+      await callback.reporter.end(task.token, answer, lost.signal);
       summary.executions += 1;
     } catch (error) {
       report(error, "report", task.run.id);
@@ -141,7 +129,6 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
     }
   }
   await Promise.all(running);
-  leases.close();
   if (failure !== undefined) throw failure;
   return summary;
 }
