@@ -14,7 +14,10 @@ export function addSettingFlags(command: Command, without: readonly string[] = [
 }
 
 /** The configuration by the command's flags, the environment and the file. Throws a usage error that tells every fault. */
-export function configOf(command: Command, sources: Pick<ConfigSources, "defaults" | "fixed"> = {}): ReturnType<typeof loadConfig> {
+export function configOf(
+  command: Command,
+  sources: Pick<ConfigSources, "defaults" | "fixed" | "sealsNothing"> = {},
+): ReturnType<typeof loadConfig> {
   const opts = command.opts<Record<string, unknown>>();
   const flags: Record<string, string | boolean | undefined> = {};
   for (const { flag } of settings) {

@@ -22,7 +22,7 @@ describe("millrace server", { timeout: 120_000 }, () => {
     };
     const { code, stdout, stderr } = await runCommand(["server", "--port", "0", "--log-level", "silent"], { cwd: newDirectory(), env });
     expect(code).toBe(1);
-    expect(stderr).toContain("database");
+    expect(stderr).toContain("The database can't be reached: connect ECONNREFUSED 127.0.0.1:9");
     expect(stdout + stderr).not.toMatch(/hunter2|\n\s+at /);
   });
 
@@ -50,6 +50,12 @@ describe("millrace server", { timeout: 120_000 }, () => {
     second.process.kill("SIGTERM");
     expect((await second.ended).code).toBe(0);
   });
+});
+
+it("A17: the doctor seals nothing, so it asks for no key, and says why it can't look", { timeout: 60_000 }, async () => {
+  const env = { DATABASE_URL: "postgres://app:hunter2@127.0.0.1:9/millrace" };
+  const { code, stdout, stderr } = await runCommand(["doctor"], { cwd: newDirectory(), env });
+  expect([code, stdout, stderr]).toEqual([1, "", "The database can't be reached: connect ECONNREFUSED 127.0.0.1:9\n"]);
 });
 
 describe("millrace config", { timeout: 120_000 }, () => {

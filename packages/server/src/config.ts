@@ -28,6 +28,8 @@ export interface ConfigSources {
   defaults?: Readonly<Record<string, unknown>>;
   /** What holds whatever else is given, by dotted name. */
   fixed?: Readonly<Record<string, unknown>>;
+  /** Whether nothing will be sealed or opened: then PostgreSQL needs no key. */
+  sealsNothing?: boolean;
 }
 
 /** Settings that cannot be used. `problems` has one sentence each. */
@@ -175,7 +177,7 @@ export function loadConfig(sources: ConfigSources = {}): { config: Config; origi
   const { config, faults } = check(values, byName);
   problems.push(...faults);
   if (config === undefined || problems.length > 0) throw new ConfigError(problems);
-  if (config.databaseUrl !== null && config.encryptionKeys.length === 0) {
+  if (config.databaseUrl !== null && config.encryptionKeys.length === 0 && !sources.sealsNothing) {
     throw new ConfigError([
       `encryptionKeys: PostgreSQL needs a key that encrypts signing secrets; set MILLRACE_ENCRYPTION_KEY (${encryptionKeyAdvice})`,
     ]);

@@ -15,7 +15,7 @@ export function declareDoctor(command: Command): void {
   addSettingFlags(command);
   command.action(async () => {
     const output = processOutput(command.opts<{ json?: boolean }>().json === true);
-    const { databaseUrl, databases, poolSize } = configOf(command).config;
+    const { databaseUrl, databases, poolSize } = configOf(command, { sealsNothing: true }).config;
     if (databaseUrl === null) {
       throw new CliError(
         exitCode.usage,

@@ -13,8 +13,6 @@ export interface Diagnosis {
   nodes: (NodeRow & { database: string })[];
 }
 
-/** What the driver says of it, where a fault carries that. */
-const reasonOf = (error: unknown): string => String(error instanceof Error ? ((error.cause as Error | undefined) ?? error).message : error);
 const about = (database: string, findings: readonly Finding[]) => findings.map((finding) => ({ ...finding, database }));
 
 /** Looks once at each; rejects when the default database can't be reached. */
@@ -32,7 +30,7 @@ export async function diagnose(url: string, databases: Readonly<Record<string, s
       const found = about(database, [...others, ...judge(seen, expected)]);
       return { findings: found, nodes: seen.nodes.map((node) => ({ ...node, database })) };
     } catch (error) {
-      const found = `can't be reached: ${reasonOf(error)}`;
+      const found = error instanceof Error ? error.message : String(error);
       const advice = "Its queues are refused until it is there; the others work on.";
       return { findings: about(database, [{ level: "bad", check: "server", found, advice }]), nodes: [] };
     }

@@ -6,6 +6,7 @@ import type { Tx } from "../db/db.ts";
 import { openPostgres } from "../db/postgres.ts";
 import { clusterVerbs } from "./cluster.ts";
 import type { Examination, NamedDatabase, TableState } from "./examination-types.ts";
+import { plainReason } from "./plain-reason.ts";
 import { statements } from "./statements.ts";
 
 /** The settings that matter to what is promised and to speed. */
@@ -27,11 +28,13 @@ const ALIVE_MS = 10_000;
 const AGO = (at: string): string => `floor(extract(epoch FROM clock_timestamp() - ${at}) * 1000)::bigint`;
 const textList = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(", ");
 
-/** Looks once. Rejects with `unavailable` when the database can't be reached. */
+/** Looks once. Rejects with a plain reason when the database can't be reached. */
 export async function examine(url: string, wall: () => number = Date.now): Promise<Examination> {
   const db = openPostgres({ url, statements, offset: () => 0, hotConnections: 1, coldConnections: 1 });
   try {
     return await db.transaction((tx) => look(tx, wall));
+  } catch (error) {
+    throw plainReason(error);
   } finally {
     await db.close();
   }

@@ -13,6 +13,7 @@ import type { Engine } from "./engine.ts";
 import { createEngine } from "./engine.ts";
 import { createDiskGuard, type ProbeFreeSpace, probeFolder } from "./free-space.ts";
 import { migrate } from "./migrate.ts";
+import { plainReason } from "./plain-reason.ts";
 import { randomOf } from "./random.ts";
 import { claimResult, sendResult, storedSend } from "./rows.ts";
 import { statements } from "./statements.ts";
@@ -56,7 +57,9 @@ export async function openStore(options: StoreOptions): Promise<OpenStore> {
   if (/^postgres(ql)?:/.test(options.url)) {
     const home = connectPostgres(options);
     try {
-      await home.migrate();
+      await home.migrate().catch((error: unknown) => {
+        throw plainReason(error);
+      });
       const beside = others.map(([name, url]) => ({ name, ...connectPostgres({ ...options, url }) }));
       return await openDatabases(home.store, beside);
     } catch (error) {
