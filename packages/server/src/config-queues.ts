@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readDeclaredQueues } from "@millrace/contract";
-import { isNode, LineCounter, parseDocument } from "yaml";
+import { isAlias, isMap, isNode, LineCounter, parseDocument } from "yaml";
 
 /** Where the section stands in the file. */
 const SECTION = ["services", "queues"];
@@ -28,24 +28,28 @@ export function findQueueFile(directory: string): string | undefined {
 /** Reads a file. Throws what the file system throws; everything wrong with the text is a problem. */
 export function readQueueFile(path: string): QueueFile {
   const lines = new LineCounter();
-  const document = parseDocument(readFileSync(path, "utf8"), { lineCounter: lines });
+  const document = parseDocument(readFileSync(path, "utf8"), { lineCounter: lines, merge: true });
   const placed = (offset: number | undefined, message: string): string => {
     if (offset === undefined) return `${path}: ${message}`;
     const { line, col } = lines.linePos(offset);
     return `${path}:${line}:${col}: ${message}`;
   };
   const at: QueueFile["at"] = (within, message) => {
-    const whole = [...SECTION, ...within];
-    // The place of the innermost name that the file has: a name's own, not its value's.
-    for (let depth = whole.length; depth > 0; depth--) {
-      const parent = depth === 1 ? document.contents : document.getIn(whole.slice(0, depth - 1), true);
-      const items = typeof parent === "object" && parent !== null && "items" in parent ? (parent.items as unknown[]) : [];
-      for (const item of items) {
-        const key = typeof item === "object" && item !== null && "key" in item ? item.key : undefined;
-        if (isNode(key) && String(key) === whole[depth - 1]) return placed(key.range?.[0], `${whole.join(".")}: ${message}`);
-      }
+    const whole = [...SECTION, ...within].join(".");
+    // The place of the innermost name that the file has: a name's own, not its value's. Names may hold dots.
+    let place: number | undefined;
+    let inside: unknown = document.contents;
+    for (let left = whole; left !== ""; ) {
+      if (isAlias(inside)) inside = inside.resolve(document);
+      const fits = (key: unknown): boolean => isNode(key) && (left === String(key) || left.startsWith(`${String(key)}.`));
+      const pairs = isMap(inside) ? inside.items.filter(({ key }) => fits(key)) : [];
+      const [pair] = pairs.sort((a, b) => String(b.key).length - String(a.key).length);
+      if (pair === undefined || !isNode(pair.key)) break;
+      place = pair.key.range?.[0];
+      left = left.slice(String(pair.key).length + 1);
+      inside = pair.value;
     }
-    return placed(undefined, `${whole.join(".")}: ${message}`);
+    return placed(place, `${whole}: ${message}`);
   };
   const faults = document.errors.map(({ message, pos }) => placed(pos[0], `is not valid YAML: ${message.split("\n")[0]}`));
   if (faults.length > 0) return { section: {}, problems: faults, at };

@@ -72,6 +72,7 @@ describe("a declared section of queues", () => {
       `a.deadLetterQueue: ${comesBack}`,
     ]);
     expect(circle({ a: { deadLetterQueue: "b" }, b: { deadLetterQueue: null } })).toEqual([]);
+    expect(circle({ "": {} })).toHaveLength(1);
   });
 
   it("C10: every fault is told with the path to it, a misspelled setting with what was meant", () => {

@@ -137,7 +137,7 @@ function inOrder(queues: readonly DeclaredQueue[], problems: DeclaredProblem[]):
     let at: DeclaredQueue | undefined = first;
     while (at !== undefined && !ordered.has(at) && !chain.has(at)) {
       chain.add(at);
-      at = byName.get(at.deadLetterQueue ?? "");
+      at = at.deadLetterQueue == null ? undefined : byName.get(at.deadLetterQueue);
     }
     if (at !== undefined && chain.has(at))
       problems.push({ path: [at.name, "deadLetterQueue"], message: "a queue whose own dead letters don't come back here" });
