@@ -60,8 +60,25 @@ describe("millrace apply", { timeout: 120_000 }, () => {
     expect(await faults("services:\n  queues:\n    a:\n      schedules:\n        s: { timezone: Mars/Base, cron: '@daily' }\n")).toContain(
       "bad.yaml:5:14: services.queues.a.schedules.s.timezone: an IANA time zone",
     );
+    expect(await faults("services:\n  queues:\n    a.b:\n      schedules:\n        s.t: { cron: '61 * * * *' }\n")).toContain(
+      "bad.yaml:5:16: services.queues.a.b.schedules.s.t.cron: five fields",
+    );
     expect((await millrace("queues", "get", "a")).code).toBe(4);
     expect((await millrace("apply", "nowhere.yaml")).code).toBe(2);
+  });
+
+  it("C10: a file may share settings by anchors and merges; one without the section is told of", async () => {
+    write(
+      "merge.yaml",
+      "defaults: &d { maxAttempts: 3 }\nservices:\n  queues:\n    m1: { <<: *d, consumer: /m1 }\n    m2: *d\n    m3: { <<: *d, retention: 1s }\n",
+    );
+    expect((await millrace("apply", "merge.yaml")).stderr).toMatch(/^merge\.yaml:6:19: services\.queues\.m3\.retention: .*\n$/);
+    write("merge.yaml", "defaults: &d { maxAttempts: 3 }\nservices:\n  queues:\n    m1: { <<: *d, consumer: /m1 }\n    m2: *d\n");
+    expect((await millrace("apply", "merge.yaml")).code).toBe(0);
+    for (const name of ["m1", "m2"]) expect((await millrace("queues", "get", name, "--json")).stdout).toContain('"maxAttempts":3');
+    write("merge.yaml", "queues: { m1: {} }\n");
+    const none = await millrace("apply", "merge.yaml");
+    expect([none.code, none.stderr]).toEqual([0, expect.stringContaining("merge.yaml declares no queues")]);
   });
 });
 

@@ -40,6 +40,8 @@ function show(output: Output, { changes, applied }: Applied): void {
   );
 }
 
+const isEmpty = (section: unknown): boolean => typeof section === "object" && section !== null && Object.keys(section).length === 0;
+
 export function declareApply(command: Command): void {
   command
     .option("--check", "change nothing; exit with 8 when there is something to change")
@@ -60,6 +62,7 @@ export function declareApply(command: Command): void {
         throw new CliError(exitCode.usage, `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
       }
       if (file.problems.length > 0) throw new CliError(exitCode.usage, file.problems.join("\n"));
+      if (isEmpty(file.section)) output.note(`${path} declares no queues: they stand under services.queues.`);
       const how = { prune: flags.prune === true, environment: flags.environment };
       const plan = await applySection(client, file, { ...how, check: true });
       const ahead = plan.changes.filter(({ action }) => action !== "unchanged");
