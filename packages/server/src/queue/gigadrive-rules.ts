@@ -65,7 +65,8 @@ function headersOf(given: Record<string, string>): { attributes: Record<string, 
     if (!headerName.test(name)) throw invalid("headers", "names of 1 to 128 characters that a header's name may have", name);
     if (reservedHeader(key)) throw invalid(`headers.${name}`, "not a header that belongs to the connection or to the platform");
     if (!headerValue.test(value)) throw invalid(`headers.${name}`, "printable ASCII without spaces at its ends");
-    if (key in attributes) throw invalid(`headers.${name}`, "given once, whatever its case");
+    if (key in attributes || (key === "content-type" && contentType !== undefined))
+      throw invalid(`headers.${name}`, "given once, whatever its case");
     bytes += name.length + value.length;
     if (key === "content-type") contentType = value;
     else attributes[key] = value;

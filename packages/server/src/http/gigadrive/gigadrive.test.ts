@@ -109,6 +109,7 @@ describe("the Gigadrive door", () => {
     for (const value of ["a\r\nb: c", "a\nb", "\u0000", "caf\u00e9", " padded"])
       expect(await refused({ fine: value })).toBe("headers.fine");
     expect(await refused({ "X-A": "1", "x-a": "2" })).toBe("headers.x-a");
+    expect(await refused({ "Content-Type": "text/csv", "content-type": "text/plain" })).toBe("headers.content-type");
     expect(await refused(Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`x-${i}`, "v".repeat(1_024)])))).toBe("headers");
     expect(await refused(Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`x-${i}`, "v".repeat(1_024)])))).toBe("headers");
     const { messageId } = (await send("headers", { body: "x", headers: { "X-Tenant": "acme", "Content-Type": "text/csv" } })).json;
