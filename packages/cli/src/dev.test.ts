@@ -218,6 +218,8 @@ services:
     await plain.said(new RegExp(`GIGADRIVE_QUEUE_SIGNING_SECRET=${secret}\n`));
     app.close();
     app.closeAllConnections();
+    const bare = await runCommand(["dev", "--port", "0", "--app", "localhost:3000"], { cwd: server.cwd });
+    expect([bare.code, bare.stderr]).toEqual([2, expect.stringContaining("such as http://localhost:3000")]);
     const elsewhere = await runCommand(["dev", "--port", "0", "--app", "http://user@localhost:1"], { cwd: newDirectory() });
     expect([elsewhere.code, elsewhere.stderr]).toEqual([2, expect.stringContaining("no user name or password")]);
   });

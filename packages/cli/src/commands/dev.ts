@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { createClock } from "@millrace/server/clock";
 import { findQueueFile } from "@millrace/server/config";
 import { formatKey } from "@millrace/server/key-text";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { createClient } from "../client.ts";
 import { type DevFile, isFoundFrom } from "../connection.ts";
 import { demoCurls, startDemo } from "../dev/demo.ts";
@@ -73,7 +73,10 @@ export function declareDev(command: Command): void {
   command
     .option("--api-key <key>", "use this key instead of making one")
     .option("--demo", "also make a queue, an endpoint and a trickle of messages, and print every delivery")
-    .option("--app <url>", "deliver the messages of push queues to the app at this address, and print its signing secret")
+    .option("--app <url>", "deliver the messages of push queues to the app at this address, and print its signing secret", (text) => {
+      if (!/^https?:\/\//i.test(text)) throw new InvalidArgumentError("It takes an http or https URL, such as http://localhost:3000.");
+      return text;
+    })
     .option("--virtual-clock", "let POST /dev/clock/advance move the clock forward")
     .option("--json", "print one line of JSON when ready, and nothing else")
     .addHelpText(
