@@ -63,7 +63,17 @@ async function cluster() {
     await client.query("UPDATE node SET seen_at = seen_at - $2 WHERE id = $1", [id, ms]);
     await client.end();
   };
-  return { join, silent };
+  /** Does something under a slot, as its owner does, until that is let go. */
+  const change = async (slot: number): Promise<() => Promise<void>> => {
+    const client = new pg.Client(url);
+    await client.connect();
+    await client.query("BEGIN");
+    await client.query("SELECT pg_advisory_xact_lock_shared(7403, $1)", [slot]);
+    const letGo = () => client.end();
+    ends.push(letGo);
+    return letGo;
+  };
+  return { join, silent, change };
 }
 
 const keys = Array.from({ length: 1_000 }, (_, i) => `queue:${i}`);
@@ -124,6 +134,42 @@ it("A13: a node that stood still owns nothing once its time is up, before anybod
   expect(only.node.slots).toBe(0);
   await only.owns(256);
   expect(only.node.fence("queue:1")).toBe(before);
+});
+
+it("A13: a change that takes long keeps its own slot where it is, and no node from beating", async () => {
+  const { join, silent, change } = await cluster();
+  const first = await join();
+  const second = await join();
+  await first.owns(128);
+  await second.owns(128);
+  const [key = ""] = owned(first);
+  const { slot } = fenceOf(first, key);
+  const done = await change(slot);
+  await silent("id-0", LEASE_MS);
+  await second.owns(255);
+  expect(second.node.fence(key)).toBeNull();
+  await done();
+  await second.owns(256);
+});
+
+it("A13: nor does one under a slot that is being given away, or left", async () => {
+  const { join, change } = await cluster();
+  const first = await join();
+  const done = await Promise.all([253, 254, 255].map(change));
+  const second = await join();
+  // It gives its last slot, and waits for what is done under it.
+  first.pass(1_000);
+  await first.store.run("listNodes");
+  const third = await join();
+  await first.node.leave();
+  for (const { pass, store } of [second, third]) {
+    pass(1_000);
+    await store.run("listNodes");
+  }
+  await second.owns(128);
+  await third.owns(125);
+  for (const each of done) await each();
+  await third.owns(128);
 });
 
 it("A13: a node that leaves hands everything over at once, and one that starts anew in its place goes on at once", async () => {

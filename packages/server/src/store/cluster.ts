@@ -11,7 +11,10 @@ import type { NodeRow } from "./types.ts";
 /** The number under which changes of the cluster are told like a queue's work: no queue has it. */
 export const CLUSTER_NO = -1;
 
-/** Nodes beat one after the other under this lock; the shared-out slots are theirs. */
+/**
+ * Nodes beat one after the other under this lock; the shared-out slots are theirs. Whoever has it waits for no slot's lock: a change by a
+ * slot's owner that takes long must not keep all others from beating.
+ */
 const LOCK = 7_405;
 /** A node that was not seen for so long is forgotten when another one starts. */
 const FORGOTTEN_MS = 3_600_000;
@@ -36,17 +39,20 @@ export interface Beaten {
   live: number;
 }
 
-/** Passes slots on; answers their new tokens. */
+const lockCluster = (tx: Tx) => tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
+
+/** Passes those slots on under which nothing is being changed, but by this transaction; answers their new tokens. */
 async function pass(tx: Tx, nos: readonly number[], to: string | null): Promise<{ no: number; token: number }[]> {
-  await tx.each(
-    "slot.lock",
+  const free = await tx.each<{ no: number }>(
+    "slot.try",
     nos.map((no) => [no]),
   );
   return tx.each<{ no: number; token: number }>(
     "slot.pass",
-    nos.map((no) => [no, to]),
+    free.map(({ no }) => [no, to]),
   );
 }
+
 const instant = async (tx: Tx): Promise<number> => Number((await tx.query<{ now: number }>(`SELECT ${NOW} AS now`))[0]?.now);
 
 /** Every cold verb of the cluster. */
@@ -55,7 +61,7 @@ export const clusterVerbs = {
 
   /** Says that a node lives, and takes the vacant slots that are its share. */
   async beat(tx: Tx, { id, name, version, wallMs, patienceMs, first }: Beat): Promise<Beaten> {
-    await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
+    await lockCluster(tx);
     const now = await instant(tx);
     if (first) await tx.query("DELETE FROM node WHERE (name = :name AND id <> :id) OR seen_at < :at", { name, id, at: now - FORGOTTEN_MS });
     await tx.query(
@@ -77,7 +83,8 @@ export const clusterVerbs = {
 
   /** Hands a slot to another node, if it is still `id`'s under that token. */
   async giveSlot(tx: Tx, id: string, no: number, token: number, to: string): Promise<boolean> {
-    await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
+    tx.post("slot.lock", [[no]]);
+    await lockCluster(tx);
     const [held] = await tx.query("SELECT no FROM slot WHERE no = :no AND node_id = :id AND token = :token", { id, no, token });
     if (held === undefined) return false;
     await pass(tx, [no], to);
@@ -85,9 +92,9 @@ export const clusterVerbs = {
     return true;
   },
 
-  /** A node stops: its slots are vacant, and the others are told. */
+  /** A node stops: its slots are vacant, and the others are told. What it still changes something under they take once that is done. */
   async leaveCluster(tx: Tx, id: string): Promise<number> {
-    await tx.query("SELECT pg_advisory_xact_lock(:lock)", { lock: LOCK });
+    await lockCluster(tx);
     const mine = await tx.query<{ no: number }>("SELECT no FROM slot WHERE node_id = :id", { id });
     await pass(
       tx,

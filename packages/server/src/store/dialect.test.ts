@@ -20,7 +20,7 @@ const OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||
 
 /** What only PostgreSQL has, or only with a difference, each as it stands in `docs/storage.md`. */
 const EXCEPTIONS: Record<string, RegExp> = {
-  pg_advisory_xact_lock: /\bpg_advisory_xact_lock(_shared)?\b/g,
+  pg_advisory_xact_lock: /\bpg_(try_)?advisory_xact_lock(_shared)?\b/g,
   "LISTEN, pg_notify": /\bLISTEN\b|\bpg_notify\b/g,
   pg_backend_pid: /\bpg_backend_pid\b/g,
   "SET LOCAL synchronous_commit": /\bSET LOCAL synchronous_commit\b/g,

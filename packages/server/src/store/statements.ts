@@ -99,6 +99,11 @@ export const statements = {
     params: { slot: "int" },
     text: "SELECT pg_advisory_xact_lock(7403, t.slot) FROM (SELECT r.slot FROM {rows} ORDER BY r.slot) AS t",
   },
+  "slot.try": {
+    kind: "text",
+    params: { slot: "int" },
+    text: `SELECT t.slot AS no FROM (SELECT r.slot AS slot, pg_try_advisory_xact_lock(7403, r.slot) AS held FROM {rows}) AS t WHERE t.held`,
+  },
   "slot.pass": {
     kind: "text",
     params: { slot: "int", node: "text" },
