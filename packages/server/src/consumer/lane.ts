@@ -3,7 +3,7 @@
  * and settles. How fast, how many at once and within which lease is the lane's (delivery/endpoint-lane.ts); what it sends is said here.
  * While nothing is deployed it claims nothing, so that nothing is spent (C7).
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { gigadriveMessage, type Reading } from "@millrace/contract/wire";
 import type { Ownership } from "../cluster/ownership.ts";
 import { createTenure } from "../cluster/tenure.ts";
@@ -79,7 +79,7 @@ export function createConsumerLane(deps: LaneDeps, first: ConsumerRow, serving: 
           messageId,
           attempt,
           body: content,
-          bodyHash: createHash("sha256").update(content).digest("hex"),
+          bodyHash: hash("sha256", content, "hex"),
           contentType: message.meta?.contentType ?? null,
           attributes: message.attributes,
           createdAt: message.sentAt,
