@@ -6,10 +6,11 @@
 /** Where a body ends: after so many bytes, with its last chunk, or with its connection. */
 export type BodyEnd = number | "chunks" | "close";
 
+/** Never changed: equal heads may be one. */
 export interface AnswerHead {
   status: number;
   /** Names in lower case. */
-  headers: Record<string, string | string[] | undefined>;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
   bodyEnd: BodyEnd;
   /** How long the connection may wait for another request, in milliseconds; 0: it must not carry one. */
   keepMs: number;
@@ -31,7 +32,7 @@ export function readHead(text: string): AnswerHead | null {
   const lines = text.replace(fold, " ").split("\r\n");
   const first = statusLine.exec(lines[0] as string);
   if (first === null) return null;
-  const headers: AnswerHead["headers"] = {};
+  const headers: Record<string, string | string[]> = {};
   for (let i = 1; i < lines.length; i++) {
     const line = lines[i] as string;
     const colon = line.indexOf(":");

@@ -31,6 +31,9 @@ export class AnswerReader {
   /** Bytes that are left of the body or of its chunk. */
   #left = 0;
   #keepMs = 0;
+  /** The last head: those of one second are often the same. */
+  #lastText = "";
+  #lastHead: AnswerHead | null = null;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
   #length = 0;
@@ -112,8 +115,10 @@ export class AnswerReader {
   }
 
   #begin(taker: AnswerTaker, text: string): string | null {
-    const head = readHead(text);
+    const head = text === this.#lastText ? this.#lastHead : readHead(text);
     if (head === null) return NOT_HTTP;
+    this.#lastText = text;
+    this.#lastHead = head;
     if (head.status < 200 && head.status !== 101) return null;
     this.#keepMs = head.keepMs;
     taker.onHead(head);
