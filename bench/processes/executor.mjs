@@ -27,19 +27,18 @@ const sleeper = workflow("sleeper", async ({ input, step }) => {
 });
 const workflows = [stepping("one", 1), stepping("five", 5), timed, sleeper];
 
-let handle = async () => new Response(null, { status: 503 });
+let listener = (_, response) => response.writeHead(503).end();
 
 serveJobs({
   /** Answers the port; until `trust` whatever comes is refused. */
   listen: () =>
     new Promise((resolve) => {
-      const listener = toNodeHandler((request) => handle(request));
       const server = createServer((request, response) => void listener(request, response));
       server.keepAliveTimeout = 60_000;
       server.listen(0, "127.0.0.1", () => resolve({ port: server.address().port }));
     }),
   trust({ signingSecret }) {
-    handle = serve(workflows, { signingSecret });
+    listener = toNodeHandler(serve(workflows, { signingSecret }));
   },
   told: () => told,
   /** Works for a pull app until the process ends. */

@@ -17,9 +17,25 @@ function joined(texts: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer
   return whole;
 }
 
+type ImportedKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
+/** Keys that were used of late, by their bytes: importing one costs more than a digest. A process has one or two. */
+const imported = new Map<string, Promise<ImportedKey>>();
+const maxImported = 16;
+
+function importedKey(key: Uint8Array): Promise<ImportedKey> {
+  const name = hex(key);
+  let known = imported.get(name);
+  if (known === undefined) {
+    known = crypto.subtle.importKey("raw", joined([key]), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    if (imported.size === maxImported) imported.clear();
+    imported.set(name, known);
+  }
+  return known;
+}
+
 async function digest(key: Uint8Array, text: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const imported = await crypto.subtle.importKey("raw", joined([key]), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, text));
+  return new Uint8Array(await crypto.subtle.sign("HMAC", await importedKey(key), text));
 }
 
 /** Runs a pure function of digests, twice: it must not read a clock. Keys must not be empty: WebCrypto takes none such. */

@@ -4,6 +4,7 @@
  */
 import { asBytes } from "./codec.ts";
 import type { PushHandler } from "./handler.ts";
+import { type PlainCall, plainOf } from "./plain.ts";
 import { maxBodyBytes } from "./request-body.ts";
 import { messageOf } from "./text.ts";
 
@@ -33,6 +34,10 @@ interface RawResponse {
   on(event: string, listener: () => void): unknown;
   readonly writableFinished?: boolean;
 }
+
+type OnGone = PlainCall["onGone"];
+
+const utf8 = new TextEncoder();
 
 /** The raw bytes, cut behind the first that is too many; `undefined` when a parser has taken them. */
 async function readRaw(outer: NodeRequest, raw: RawRequest, most: number): Promise<Uint8Array | undefined> {
@@ -69,6 +74,49 @@ function headersOf(given: NodeRequest["headers"]): Headers {
   return headers;
 }
 
+interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  body: Uint8Array;
+}
+
+/** Calls a handler with what it wants: the bytes as they are, or a `Request` of them. */
+async function ask(handler: PushHandler, raw: RawRequest, bytes: Uint8Array, most: number, onGone: OnGone): Promise<Answer> {
+  const direct = plainOf(handler);
+  if (direct !== undefined) {
+    const tooLong = bytes.length > most || Number(raw.headers["content-length"] ?? 0) > most;
+    const header = (name: string): string | null => raw.headers[name]?.toString() ?? null;
+    const { status, headers, body } = await direct({ header, body: tooLong ? undefined : bytes, onGone });
+    return { status, headers, body: utf8.encode(body) };
+  }
+  const gone = new AbortController();
+  onGone(() => gone.abort());
+  const method = raw.method ?? "POST";
+  const request = new Request(new URL(raw.url ?? "/", "http://localhost"), {
+    method,
+    headers: headersOf(raw.headers),
+    signal: gone.signal,
+    ...(method === "GET" || method === "HEAD" ? {} : { body: new Uint8Array(bytes) }),
+  });
+  const answer = await handler(request);
+  return { status: answer.status, headers: Object.fromEntries(answer.headers), body: new Uint8Array(await answer.arrayBuffer()) };
+}
+
+/** Has the listener of the last call called when the caller hangs up before the answer. */
+function hangUpOf(response: RawResponse): OnGone {
+  let gone = false;
+  let tell = (): void => {};
+  response.on("close", () => {
+    if (response.writableFinished === true) return;
+    gone = true;
+    tell();
+  });
+  return (listener) => {
+    tell = listener;
+    if (gone) listener();
+  };
+}
+
 /**
  * Wraps a route handler for `createServer(…)`, `app.post(path, …)` of Express, and Fastify's route handlers. `most` is how many bytes of
  * a body the handler wants; beyond the longest delivery of a message unless given.
@@ -79,35 +127,20 @@ export function toNodeHandler(handler: PushHandler, most: number = maxBodyBytes)
     const raw = (outer.raw ?? outer) as RawRequest;
     const response = (reply.raw ?? reply) as RawResponse;
     if (typeof reply.hijack === "function") reply.hijack();
-    const gone = new AbortController();
-    response.on("close", () => {
-      if (response.writableFinished !== true) gone.abort();
-    });
-    let status = 500;
-    let headers: Record<string, string> = {};
-    let body = new Uint8Array();
+    const onGone = hangUpOf(response);
+    let answer: Answer = { status: 500, headers: {}, body: new Uint8Array() };
     try {
       const bytes = await readRaw(outer, raw, most);
-      if (bytes === undefined) {
+      if (bytes !== undefined) answer = await ask(handler, raw, bytes, most, onGone);
+      else {
         console.error(
           "The body of a delivery was parsed before its signature could be checked. Mount this route ahead of body parsers (Express: use express.raw({ type: () => true }); Fastify: add a content type parser for * with parseAs: 'buffer').",
         );
-      } else {
-        const method = raw.method ?? "POST";
-        const request = new Request(new URL(raw.url ?? "/", "http://localhost"), {
-          method,
-          headers: headersOf(raw.headers),
-          signal: gone.signal,
-          ...(method === "GET" || method === "HEAD" ? {} : { body: new Uint8Array(bytes) }),
-        });
-        const answer = await handler(request);
-        status = answer.status;
-        headers = Object.fromEntries(answer.headers);
-        body = new Uint8Array(await answer.arrayBuffer());
       }
     } catch (error) {
       console.error(`A delivery could not be handled: ${messageOf(error)}`);
     }
+    const { status, headers, body } = answer;
     if (status !== 204) headers["content-length"] = String(body.length);
     response.writeHead(status, headers);
     response.end(body);

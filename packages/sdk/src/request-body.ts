@@ -1,11 +1,11 @@
 /** Bodies of requests to handlers: whole, of bounded length, as the bytes that were signed; and refusals of requests. */
+import { refusal, responseOf } from "./plain.ts";
 
 /** Larger bodies are not read: no server sends a message of more than 1 MiB. */
 export const maxBodyBytes = 2 * 1024 * 1024;
 
 /** A refusal in one line of text. */
-export const refuse = (status: number, why: string): Response =>
-  new Response(`${why}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8" } });
+export const refuse = (status: number, why: string): Response => responseOf(refusal(status, why));
 
 /** The whole body, or `undefined` when it is longer than `most` bytes or breaks off. */
 export async function readBody(request: Request, most: number = maxBodyBytes): Promise<Uint8Array | undefined> {

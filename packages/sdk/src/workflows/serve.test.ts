@@ -1,9 +1,13 @@
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { buildWorkflowCall, generateSecret, type Hmac, parseSecret, type SyncRequest, type Task } from "@millrace/contract/wire";
 import { type Receiver, receiver } from "@millrace/testkit";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { PushHandler } from "../handler.ts";
 import { json } from "../scripted.fixture.ts";
-import { serve } from "./serve.ts";
+import { serve, toNodeHandler } from "./serve.ts";
 import { workflow } from "./workflow.ts";
 
 const hmac: Hmac = (form, key, ...parts) => {
@@ -18,6 +22,7 @@ const double = workflow<number>("double", ({ input, step }) => step.run("double"
 const large = workflow("large", () => "x".repeat(2 * 1024 * 1024));
 const paged = workflow("paged", async ({ step }) => [await step.run("a", () => "new"), await step.run("b", () => "new")]);
 
+const closers: (() => unknown)[] = [];
 let server: Receiver;
 beforeEach(async () => {
   server = await receiver({
@@ -28,6 +33,7 @@ beforeEach(async () => {
   });
 });
 afterEach(async () => {
+  for (const close of closers.splice(0)) close();
   vi.restoreAllMocks();
   vi.unstubAllEnvs();
   await server.close();
@@ -58,10 +64,29 @@ function request(call: Task | SyncRequest | object, key = secret): Request {
   return new Request("http://app.example.com/", { method: "POST", headers, body: new Uint8Array(body) });
 }
 
-const handler = serve([double, large, paged], { signingSecret: secret, buildId: "b-1" });
-const answer = async (call: Task | SyncRequest | object) => (await handler(request(call))).json() as Promise<Record<string, unknown>>;
+/** The same handler behind `node:http`, which is called without a `Request`. */
+const onNode =
+  (handler: PushHandler): PushHandler =>
+  async (given) => {
+    const listener = toNodeHandler(handler);
+    const http = createServer((request, response) => void listener(request, response)).listen(0, "127.0.0.1");
+    await once(http, "listening");
+    closers.push(() => {
+      http.close();
+      http.closeAllConnections();
+    });
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/`;
+    return fetch(url, { method: "POST", headers: given.headers, body: await given.arrayBuffer(), signal: given.signal });
+  };
 
-describe("serve", () => {
+describe.each([
+  ["as a route handler", (handler: PushHandler) => handler],
+  ["on node:http", onNode],
+])("serve %s", (_, on) => {
+  const served = (...given: Parameters<typeof serve>): PushHandler => on(serve(...given));
+  const handler = served([double, large, paged], { signingSecret: secret, buildId: "b-1" });
+  const answer = async (call: Task | SyncRequest | object) => (await handler(request(call))).json() as Promise<Record<string, unknown>>;
+
   it("W2: a sync is answered with the workflows and the build", async () => {
     expect(await answer({ type: "sync", protocol: "1.2", appId: "a" })).toEqual({
       protocol: "1.2",
@@ -73,7 +98,7 @@ describe("serve", () => {
 
   it("W2: without a name given to it, the build is named by the functions' texts and by what is announced with them", async () => {
     const built = async (workflows: Parameters<typeof serve>[0]) => {
-      const made = await serve(workflows, { allowUnsigned: true })(new Request("http://x/", { method: "POST", body: '{"type":"sync"}' }));
+      const made = await served(workflows, { allowUnsigned: true })(new Request("http://x/", { method: "POST", body: '{"type":"sync"}' }));
       return ((await made.json()) as { buildId: string }).buildId;
     };
     expect(await built([double, large])).toBe(await built([large, double]));
@@ -122,21 +147,50 @@ describe("serve", () => {
     expect((await handler(forged)).status).toBe(401);
     expect(server.requests).toHaveLength(0);
     vi.stubEnv("MILLRACE_WORKFLOWS_SIGNING_SECRET", `${secretOf(67)}, ${secret}`);
-    expect((await serve([double])(request(task("double")))).status).toBe(200);
+    expect((await served([double])(request(task("double")))).status).toBe(200);
   });
 
   it("W6: without a secret nothing is served, and the log says what to set", async () => {
     const told = vi.spyOn(console, "error").mockImplementation(() => {});
-    expect((await serve([double])(request(task("double")))).status).toBe(500);
-    expect((await serve([double], { signingSecret: ["", ""] })(request(task("double")))).status).toBe(500);
+    expect((await served([double])(request(task("double")))).status).toBe(500);
+    expect((await served([double], { signingSecret: ["", ""] })(request(task("double")))).status).toBe(500);
     expect(told).toHaveBeenCalledTimes(2);
     expect(told.mock.calls[0]?.[0]).toContain("MILLRACE_WORKFLOWS_SIGNING_SECRET");
   });
 
   it("W6: what is no call of the protocol is 400", async () => {
     expect((await handler(request({ type: "dance" }))).status).toBe(400);
-    const open = serve([double], { allowUnsigned: true });
+    const open = served([double], { allowUnsigned: true });
     expect((await open(new Request("http://x/", { method: "POST", body: "{" }))).status).toBe(400);
+  });
+
+  it("W6: a body of more than 32 MiB is 413, and nothing of it is looked at", async () => {
+    const long = new Request("http://x/", { method: "POST", body: new Uint8Array(32 * 1024 * 1024 + 1) });
+    expect((await handler(long)).status).toBe(413);
+  });
+
+  it("W6, W9: a call whose caller has hung up is lost: what was begun hears of it, and nothing more is carried out", async () => {
+    const ran: string[] = [];
+    let begun = (): void => {};
+    let told = (): void => {};
+    const [beginning, telling] = [new Promise<void>((resolve) => (begun = resolve)), new Promise<void>((resolve) => (told = resolve))];
+    const patient = workflow("patient", async ({ step }) => {
+      await step.run("first", async ({ signal }) => {
+        signal.addEventListener("abort", () => told());
+        begun();
+        await telling;
+      });
+      await step.run("second", () => ran.push("second"));
+    });
+    const hangUp = new AbortController();
+    const call = new Request(request(task("patient")), { signal: hangUp.signal });
+    const answered = served([patient], { signingSecret: secret })(call).catch(() => {});
+    await beginning;
+    hangUp.abort();
+    await telling;
+    await answered;
+    expect(ran).toEqual([]);
+    expect(server.requests).toHaveLength(0);
   });
 
   it("W18: two workflows of one name are a mistake", () => {

@@ -6,7 +6,8 @@ import { type ExecutionAnswer, protocolVersion, type SyncRequest, type Task } fr
 import { variable } from "../environment.ts";
 import type { PushHandler } from "../handler.ts";
 import { type NodeHandler, toNodeHandler as wrap } from "../node-handler.ts";
-import { readBody, refuse } from "../request-body.ts";
+import { type PlainAnswer, type PlainCall, refusal, responseOf, withPlain } from "../plain.ts";
+import { readBody } from "../request-body.ts";
 import { platform, type Runtime } from "../runtime.ts";
 import { type Secrets, verifyPushSignature } from "../signature.ts";
 import { announcementOf } from "./announce.ts";
@@ -31,6 +32,9 @@ const maxTaskBytes = 32 * 1024 * 1024;
 /** What a server reads of an answer; what is longer is reported by a call of its own. */
 const maxAnswerBytes = 1024 * 1024;
 
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
+
+const json = (body: string): PlainAnswer => ({ status: 200, headers: { "content-type": "application/json" }, body });
 /** The secrets that are given, else those of the environment. A variable that is not set gives an empty one, which is none. */
 const secretsOf = (given: Secrets | undefined): string[] =>
   [given ?? (variable("MILLRACE_WORKFLOWS_SIGNING_SECRET") ?? "").split(",")]
@@ -45,20 +49,20 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
   const announced = announcementOf(workflows, options.buildId);
   const callbacks = announced.then(({ buildId }) => createCallbacks(buildId, runtime));
 
-  const admit = async (request: Request): Promise<Uint8Array | Response> => {
+  /** The body of a genuine call, or the refusal. */
+  const admit = async ({ header, body }: PlainCall): Promise<Uint8Array | PlainAnswer> => {
     const secret = secretsOf(options.signingSecret);
     if (secret.length === 0 && options.allowUnsigned !== true) {
       console.error(
         "workflows: no signing secret, so every request is refused. Set MILLRACE_WORKFLOWS_SIGNING_SECRET, or pass signingSecret; allowUnsigned: true is for development only.",
       );
-      return refuse(500, "no signing secret is configured");
+      return refusal(500, "no signing secret is configured");
     }
-    const body = await readBody(request, maxTaskBytes);
-    if (body === undefined) return refuse(413, `the body must have at most ${maxTaskBytes} bytes`);
-    const header = request.headers.get("ezgh-signature");
-    if (header === null && options.allowUnsigned === true) return body;
-    const genuine = await verifyPushSignature(header, { secret, body, now: runtime.now() });
-    return genuine ? body : refuse(401, "the signature is missing or not valid");
+    if (body === undefined) return refusal(413, `the body must have at most ${maxTaskBytes} bytes`);
+    const signature = header("ezgh-signature");
+    if (signature === null && options.allowUnsigned === true) return body;
+    const genuine = await verifyPushSignature(signature, { secret, body, now: runtime.now() });
+    return genuine ? body : refusal(401, "the signature is missing or not valid");
   };
 
   const answerTo = async (task: Task, buildId: string, lost: AbortController): Promise<string> => {
@@ -69,28 +73,38 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     const moved = await runTask(task, { workflows: named, callback, runtime, lost, closing });
     const answer: ExecutionAnswer | { status: "ended" } = moved ?? { status: "ended" };
     const text = JSON.stringify({ protocol: protocolVersion, buildId, ...answer });
-    if (answer.status === "ended" || new TextEncoder().encode(text).length <= maxAnswerBytes) return text;
+    // A UTF-16 unit takes three bytes at most: most answers are known to fit without being encoded.
+    const fits = text.length * 3 <= maxAnswerBytes || new TextEncoder().encode(text).length <= maxAnswerBytes;
+    if (answer.status === "ended" || fits) return text;
     await callback.reporter.end(task.token, answer, lost.signal).catch((error: unknown) => console.error(`workflows: ${String(error)}`));
     return JSON.stringify({ protocol: protocolVersion, buildId, status: "ended" });
   };
 
-  return async (request) => {
-    const body = await admit(request);
-    if (body instanceof Response) return body;
+  const answer = async (given: PlainCall): Promise<PlainAnswer> => {
+    const body = await admit(given);
+    if (!(body instanceof Uint8Array)) return body;
     let call: Partial<Task> | Partial<SyncRequest>;
     try {
-      call = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) as typeof call;
+      call = JSON.parse(strictUtf8.decode(body)) as typeof call;
     } catch {
-      return refuse(400, "the body is no JSON");
+      return refusal(400, "the body is no JSON");
     }
     const announcement = await announced;
-    const headers = { "content-type": "application/json" };
-    if (call.type === "sync") return new Response(JSON.stringify(announcement), { headers });
-    if (call.type !== "execute") return refuse(400, "type: must be sync or execute");
+    if (call.type === "sync") return json(JSON.stringify(announcement));
+    if (call.type !== "execute") return refusal(400, "type: must be sync or execute");
     const lost = new AbortController();
-    request.signal.addEventListener("abort", () => lost.abort(), { once: true });
-    return new Response(await answerTo(call as Task, announcement.buildId, lost), { headers });
+    given.onGone(() => lost.abort());
+    return json(await answerTo(call as Task, announcement.buildId, lost));
   };
+  const handler: PushHandler = async (request) =>
+    responseOf(
+      await answer({
+        header: (name) => request.headers.get(name),
+        body: await readBody(request, maxTaskBytes),
+        onGone: (listener) => request.signal.addEventListener("abort", listener, { once: true }),
+      }),
+    );
+  return withPlain(handler, answer);
 }
 
 /** Serves a push app from `node:http`, Express or Fastify, which must leave the raw body. */
