@@ -133,6 +133,7 @@ export function openRooms(parts: Parts): Rooms {
   const engine = createWorkflowEngine({ ...lanes, callbackUrl: () => `${publicUrl()}/v1/workflow-executions` });
   const apps = createApps({
     store,
+    clock,
     vault,
     policy,
     engine,

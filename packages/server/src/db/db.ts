@@ -59,6 +59,10 @@ export interface Db {
   close(): Promise<void>;
 }
 
+/** Whether a transaction failed because a new row's key is taken. */
+export const isTaken = (error: unknown): boolean =>
+  error instanceof Error && "code" in error && ["23505", "SQLITE_CONSTRAINT_PRIMARYKEY"].includes(String(error.code));
+
 /** The parameters of a statement's rows, in order; the types are what PostgreSQL needs to know of an array's elements. */
 export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea">>;
 
@@ -66,14 +70,21 @@ export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea"
  * A hot statement, in a form that both engines run once per parameter row: `:name` is a column of the row, `$now` the transaction's
  * instant. `select` reads. `insert` stores a row and, with `answer`, says which rows took effect. `write` changes the row numbered
  * `:seq` (of another table: the row that `where` names) where `where` holds; `returning`, where anybody asks, must read the same before
- * and after. `take` picks rows by `pick`, then sets them by `seq`, where `due.x` is a picked column or a parameter; `also` are columns
+ * and after, or with `after` is what the write left. `take` picks rows by `pick`, then sets them by `seq`, where `due.x` is a picked column or a parameter; `also` are columns
  * answered besides. `text` is PostgreSQL's alone (locks): `{rows}` stands for the parameter rows, SQLite answers nothing. `{greatest}` is
  * each engine's function of that meaning.
  */
 export type Statement = { params: Params } & (
   | { kind: "select"; select: string }
   | { kind: "insert"; into: string; values: string; conflict?: string; answer?: Readonly<Record<string, string>> }
-  | { kind: "write"; table?: "dedup" | "notification" | "delivery" | "run" | "quota"; head: string; where: string; returning?: string }
+  | {
+      kind: "write";
+      table?: "dedup" | "notification" | "delivery" | "run" | "quota";
+      head: string;
+      where: string;
+      returning?: string;
+      after?: true;
+    }
   | { kind: "take"; pick: string; carry: readonly string[]; set: string; also?: string }
   | { kind: "text"; text: string }
 );

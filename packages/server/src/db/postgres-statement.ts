@@ -1,10 +1,11 @@
 /**
  * Hot statements on PostgreSQL: one named statement for all parameter rows, which travel as one array per column. Bodies travel as
- * one byte string that the server cuts (arrays of bytes would travel as hex). Keyed writes name their keys once more as an array, so
+ * one byte string that the server cuts, so that none is copied twice. Keyed writes name their keys once more as an array, so
  * that the plan goes by the key whatever the statistics say.
  */
 import type { Statement, Value } from "./db.ts";
 import { replaceNamed } from "./named.ts";
+import { binaryArray } from "./postgres-array.ts";
 
 export interface PostgresStatement {
   text: string;
@@ -38,24 +39,25 @@ export function preparePostgres(statement: Statement): PostgresStatement {
   return {
     text,
     values(list, now) {
-      const arrays: unknown[] = columns.map(() => new Array(list.length));
+      const arrays: Value[][] = columns.map(() => new Array<Value>(list.length));
       const width = bodyAt >= 0 ? columns.length - 2 : columns.length;
       for (let j = 0; j < list.length; j++) {
         const row = list[j] as readonly Value[];
         // The body is the last parameter of the statements that have one.
         for (let i = 0; i < width; i++) (arrays[i] as Value[])[j] = row[i] as Value;
       }
-      if (bodyAt < 0) return usesNow ? [...arrays, now] : arrays;
+      const encoded = () => columns.map(([, type], i) => binaryArray(type as "bigint" | "int" | "text", arrays[i] as Value[]));
+      if (bodyAt < 0) return usesNow ? [...encoded(), now] : encoded();
       const bodies: Uint8Array[] = [];
       let from = 1;
       for (let j = 0; j < list.length; j++) {
         const body = (list[j] as readonly Value[])[bodyAt] as Uint8Array;
-        (arrays[width] as number[])[j] = from;
-        (arrays[width + 1] as number[])[j] = body.length;
+        (arrays[width] as Value[])[j] = from;
+        (arrays[width + 1] as Value[])[j] = body.length;
         from += body.length;
         bodies.push(body);
       }
-      return [...arrays, now, Buffer.concat(bodies, from - 1)];
+      return [...encoded(), now, Buffer.concat(bodies, from - 1)];
     },
   };
 }

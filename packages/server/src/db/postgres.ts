@@ -43,7 +43,7 @@ const WORDS: Record<string, string> = {
 };
 /** A node that is stopped within a transaction must not hold its locks: the database ends that session. */
 const IDLE_MS = 5_000;
-const SESSION = `-c idle_in_transaction_session_timeout=${IDLE_MS} -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c timezone=UTC`;
+const SESSION = `-c idle_in_transaction_session_timeout=${IDLE_MS} -c synchronous_commit=on -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c timezone=UTC`;
 const RETRIES = 5;
 const CONNECT_MS = 5_000;
 /** A statement without an answer for so long means that the line is dead, in hot transactions, in others and in patient ones. */
@@ -132,10 +132,9 @@ export function openPostgres(options: PostgresOptions): PostgresDb {
     const answer = given.patient ? { query_timeout: ANSWER_MS.patient } : {};
     const memoryFrom = await hasMemory(client);
     // One round trip; what is read there is prepared, for its plan costs more than the reading.
-    const synchronous = relaxed ? "off" : "on";
     const [, , begun, drawn] = await Promise.all([
       client.query({ name: "begin", text: "BEGIN" }),
-      client.query({ name: `commits ${synchronous}`, text: `SET LOCAL synchronous_commit = ${synchronous}` }),
+      relaxed ? client.query({ name: "relaxed", text: "SET LOCAL synchronous_commit = off" }) : undefined,
       client.query<Begun>({
         name: `begun ${memoryFrom}`,
         text: `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, pg_backend_pid() AS slot,

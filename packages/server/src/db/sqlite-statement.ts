@@ -89,6 +89,13 @@ export function prepareSqlite(db: Database.Database, statement: Statement): Run 
           return [];
         };
       }
+      if (statement.after) {
+        const { text, order } = bind(`${statement.head} WHERE ${statement.where} RETURNING ${statement.returning}`, params);
+        const prepared = db.prepare<Value[], Value[]>(text).raw();
+        const rowOf = rowMaker(prepared);
+        const fill = filler(order);
+        return (rows, now) => rows.flatMap((row) => prepared.all(...fill(row, now)).map(rowOf));
+      }
       const read = bind(`SELECT ${statement.returning} FROM ${statement.table ?? "message"} WHERE ${statement.where}`, params);
       const write = bind(`${statement.head} WHERE ${statement.table === undefined ? "message.seq = :seq" : statement.where}`, params);
       const reader = db.prepare<Value[], Value[]>(read.text).raw();

@@ -161,7 +161,7 @@ function fail(change: StepChange, code: string, message: string): void {
 }
 
 /** A new step as a row of `step.insert`. */
-function insertOf(
+export function insertOf(
   tx: Tx,
   runNo: number,
   { record, status, attempt, dueAt, error, result }: StepChange,

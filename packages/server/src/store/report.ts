@@ -50,7 +50,8 @@ export interface Refusal {
 /** `cancelled`: the run's cancellation was asked for. */
 export type StepsResult = { steps: StepRow[]; cancelled: boolean } | { error: Refusal };
 
-const STALE: Refusal = { code: "stale_execution", message: "the run has ended or was handed to another execution" };
+/** What a report is told that came by another hand-out than the run's. */
+export const STALE: Refusal = { code: "stale_execution", message: "the run has ended or was handed to another execution" };
 const limit = (message: string): RunError => ({ code: "limit_exceeded", name: "limit_exceeded", message });
 
 /** What the reports of one transaction share. */

@@ -2,6 +2,7 @@
 import { appVerbs } from "./app.ts";
 import { auditVerbs } from "./audit.ts";
 import { clusterVerbs } from "./cluster.ts";
+import { completeRunsVerbs } from "./complete-runs.ts";
 import { consumerVerbs } from "./consumer.ts";
 import { deliveryVerbs } from "./delivery.ts";
 import { deliveryRecordVerbs } from "./delivery-record.ts";
@@ -21,6 +22,7 @@ import { placedQueueVerbs } from "./placed-queue.ts";
 import { placedResultVerbs } from "./placed-result.ts";
 import { queueVerbs } from "./queue.ts";
 import { quotaVerbs } from "./quota.ts";
+import { recordEndedVerbs } from "./record-ended.ts";
 import { redriveVerbs } from "./redrive.ts";
 import { reportVerbs } from "./report.ts";
 import { resumeVerbs } from "./resume.ts";
@@ -77,6 +79,8 @@ export const coldVerbs = {
   ...startVerbs,
   ...resumeVerbs,
   ...executionVerbs,
+  ...recordEndedVerbs,
+  ...completeRunsVerbs,
   ...reportVerbs,
   ...lookVerbs,
 };

@@ -67,6 +67,16 @@ export const workflowStatements = {
     head: "UPDATE run SET steps = steps + :added, ended_steps = :ended, journal_bytes = journal_bytes + :bytes",
     where: "run.no = :no",
   },
+  "run.record": {
+    kind: "write",
+    table: "run",
+    params: { no: "bigint", seq: "bigint", receipt: "bigint", added: "int", bytes: "bigint", mostSteps: "int", mostBytes: "bigint" },
+    head: "UPDATE run SET steps = steps + :added, ended_steps = ended_steps + :added, journal_bytes = journal_bytes + :bytes",
+    where: `run.no = :no AND run.execution_seq = :seq AND run.execution_receipt = :receipt AND run.ended_at IS NULL AND run.cancel_at IS NULL
+      AND run.attempt = 1 AND run.steps + :added <= :mostSteps AND run.journal_bytes + :bytes <= :mostBytes`,
+    returning: "run.no AS no, run.steps - :added AS steps, run.ended_steps - :added AS ended",
+    after: true,
+  },
   "run.wait": {
     kind: "write",
     table: "run",
@@ -81,6 +91,17 @@ export const workflowStatements = {
     head: `UPDATE run SET status = :to, reason = NULL, error = :error, output = CASE WHEN :known = 1 THEN :output END, ended_at = $now,
       execution_seq = NULL, execution_receipt = NULL, parked = 0`,
     where: "run.no = :no",
+  },
+  "run.complete": {
+    kind: "write",
+    table: "run",
+    params: { no: "bigint", seq: "bigint", receipt: "bigint", known: "int", output: "bytea" },
+    head: `UPDATE run SET status = 'completed', reason = NULL, error = NULL, output = CASE WHEN :known = 1 THEN :output END, ended_at = $now,
+      execution_seq = NULL, execution_receipt = NULL, parked = 0`,
+    where: `run.no = :no AND run.execution_seq = :seq AND run.execution_receipt = :receipt AND run.ended_at IS NULL AND run.cancel_at IS NULL
+      AND run.attempt = 1 AND run.steps = run.ended_steps AND run.parent_no IS NULL
+      AND NOT EXISTS (SELECT 1 FROM app AS a WHERE a.no = run.app_no AND a.notifications IS NOT NULL)`,
+    returning: "run.no AS no, run.app_no AS app_no, run.workflow AS workflow",
   },
   "wake.others": {
     kind: "select",

@@ -6,6 +6,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { Fault } from "@millrace/contract";
 import { generateSecret } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
+import type { Clock } from "../clock.ts";
 import { checkTarget } from "../delivery/target.ts";
 import type { EgressPolicy } from "../delivery/types.ts";
 import type { Vault } from "../identity/vault.ts";
@@ -16,13 +17,14 @@ import type { EndStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
 import type { WorkflowRow } from "../store/workflow.ts";
+import { type AppIdentity, createAppMemory } from "./app-memory.ts";
 import { coalesce } from "./coalesce.ts";
 import { checkMode, MAX_CONCURRENCY } from "./rules.ts";
 import { type WireApp, wireApp } from "./wire.ts";
 
-export type { AppRow };
+export type { AppIdentity, AppRow };
 
-/** How look-ups that come at the same time travel to the store: every call of an app's begins with one. */
+/** How look-ups that come at the same time travel to the store. */
 const FINDS = { most: 100, width: 2 };
 
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -62,6 +64,7 @@ export interface Engine {
 
 export interface AppDeps {
   store: Store;
+  clock: Pick<Clock, "now">;
   vault: Pick<Vault, "seal">;
   /** The endpoint rules that URLs are checked by (P18). */
   policy: EgressPolicy;
@@ -76,6 +79,8 @@ export interface Apps {
   create(projectNo: number, given: GivenApp, key: IdempotencyKey | null): Promise<WireApp>;
   /** By id, resource name or name; `null` when there is none. */
   find(projectNo: number, reference: string): Promise<AppRow | null>;
+  /** The same, of what never changes: one that another node deleted may be found two seconds longer. */
+  identify(projectNo: number, reference: string): Promise<AppIdentity | null>;
   /** Up to `limit` apps by name after `after`. */
   list(projectNo: number, after: string | null, limit: number): Promise<AppRow[]>;
   update(app: AppRow, given: GivenAppChange): Promise<WireApp>;
@@ -106,6 +111,7 @@ function drawnName(prefix: string): string {
 export function createApps(deps: AppDeps): Apps {
   const { store, vault, policy, engine } = deps;
   const find = coalesce<AppReference, AppRow | null>((asked) => store.run("findApps", asked), FINDS);
+  const memory = createAppMemory(deps.clock, (projectNo, reference) => find({ projectNo, reference }));
   const newSecret = (id: string): { secret: string; sealed: string } => {
     const secret = generateSecret(randomBytes);
     return { secret, sealed: vault.seal(secret, id) };
@@ -151,6 +157,7 @@ export function createApps(deps: AppDeps): Apps {
       return answer;
     },
     find: (projectNo, reference) => find({ projectNo, reference }),
+    identify: memory.find,
     list: (projectNo, after, limit) => store.run("listApps", projectNo, after, limit),
     async update(app, given) {
       if (given.url !== undefined) {
@@ -180,6 +187,7 @@ export function createApps(deps: AppDeps): Apps {
     },
     async delete(app) {
       await store.run("deleteApp", app.no);
+      memory.forget(app.no);
       await engine.refresh(app.no);
       deps.onDelete();
     },

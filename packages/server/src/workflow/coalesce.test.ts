@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "@millrace/contract";
 import { expect, it } from "vitest";
 import { coalesce } from "./coalesce.ts";
@@ -17,7 +18,7 @@ it("W6: what comes in one turn travels together, what comes meanwhile travels ne
     { most: 3, width: 1 },
   );
   const first = [double(1), double(2)];
-  await Promise.resolve();
+  await turn();
   const later = [3, 4, 5, 6].map((n) => double(n));
   open();
   expect(await Promise.all([...first, ...later])).toEqual([2, 4, 6, 8, 10, 12]);

@@ -60,7 +60,7 @@ export function coalesce<In, Out>(run: (items: In[]) => Promise<Out[]>, { most, 
       if (scheduled) return;
       scheduled = true;
       // What the same turn of the event loop wants travels together.
-      queueMicrotask(() => {
+      setImmediate(() => {
         scheduled = false;
         go();
       });

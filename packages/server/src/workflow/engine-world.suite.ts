@@ -104,7 +104,7 @@ export async function openEngineWorld(kind: Ground): Promise<EngineWorld> {
     await app.listen({ host: "127.0.0.1", port: 0 });
     url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
     await engine.start();
-    const apps = createApps({ store, vault, policy, engine, report: (err) => logged.push({ err }), onDelete: () => {} });
+    const apps = createApps({ store, clock, vault, policy, engine, report: (err) => logged.push({ err }), onDelete: () => {} });
     return { attempts, load, engine, app, apps, runs: createRuns({ store }), url };
   };
   let state = await open();

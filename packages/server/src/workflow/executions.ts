@@ -14,7 +14,9 @@ import {
 } from "@millrace/contract/wire";
 import { uuidv7 } from "uuidv7";
 import type { Vault } from "../identity/vault.ts";
+import { isPlainEnd } from "../store/complete-runs.ts";
 import type { Begun, WakeUp } from "../store/execution.ts";
+import { isPlain, isTaken } from "../store/record-ended.ts";
 import type { EndReport, Refusal, StepsReport, StepsResult } from "../store/report.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimedMessage } from "../store/types.ts";
@@ -64,6 +66,12 @@ function isTimer(body: Uint8Array): boolean {
 
 const unauthorized = (): RefusedEntry => ({ ok: false, error: { code: "unauthorized", message: "the token is not one of this server's" } });
 
+/** Where one repeats what is recorded, for its answer was lost, all of them are recorded the other way. */
+function leftBy(error: unknown, reports: readonly StepsReport[]): null[] {
+  if (!isTaken(error)) throw error;
+  return reports.map(() => null);
+}
+
 /** Makes the executions of a server. `callbackUrl` is where executors report: known once the server listens. */
 export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign" | "verify">; callbackUrl: () => string }): Executions {
   const { store } = deps;
@@ -71,14 +79,23 @@ export function createExecutions(deps: { store: Store; vault: Pick<Vault, "sign"
   const width = store.engine === "postgres" ? 4 : 1;
   const beginning = (atOnce: number) =>
     coalesce<WakeUp, Begun | "full" | null>((wakeUps) => store.run("beginExecutions", wakeUps, protocolLimits.inlineBytes), {
-      most: 50,
+      most: 100,
       width: atOnce,
     });
   const begin = beginning(width);
   // Those of one app would wait for each other in the database.
   const beginPulled = beginning(1);
-  const record = coalesce<StepsReport, StepsResult>((reports) => store.run("recordReports", reports), { most: 100, width });
-  const end = coalesce<EndReport, { error: Refusal } | null>((reports) => store.run("endExecutions", reports), { most: 100, width });
+  const recordAny = coalesce<StepsReport, StepsResult>((reports) => store.run("recordReports", reports), { most: 100, width });
+  const recordEnded = coalesce<StepsReport, StepsResult | null>(
+    (reports) => store.run("recordEnded", reports).catch((error) => leftBy(error, reports)),
+    { most: 100, width },
+  );
+  const record = async (report: StepsReport): Promise<StepsResult> =>
+    (isPlain(report) ? await recordEnded(report) : null) ?? recordAny(report);
+  const endAny = coalesce<EndReport, { error: Refusal } | null>((reports) => store.run("endExecutions", reports), { most: 100, width });
+  const complete = coalesce<EndReport, boolean>((reports) => store.run("completeRuns", reports), { most: 100, width });
+  const end = async (report: EndReport): Promise<{ error: Refusal } | null> =>
+    isPlainEnd(report) && (await complete(report)) ? null : endAny(report);
 
   const demand = (protocol: string): void => {
     if (!speaks(protocol)) throw new Fault("protocol_unsupported", `protocol ${protocol} is not spoken here; 1.2 is`);

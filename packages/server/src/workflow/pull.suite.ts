@@ -247,6 +247,52 @@ export function pullSuite(kind: Engine): void {
       });
     });
 
+    it("W6: in one call of many executions one tells its step again, one is stale and one was cancelled; every step is recorded once, in order", async () => {
+      const { row, id, task } = await byHand();
+      const ids = [id, await w.start(row, "hand"), await w.start(row, "hand"), await w.start(row, "hand")];
+      const tasks = [task];
+      while (tasks.length < ids.length) tasks.push(...(await poll(row, { waitMs: 5_000 })));
+      const of = (runId: string | undefined): Task => tasks.find(({ run }) => run.id === runId) as Task;
+      const done = (...names: string[]): StepRecord[] =>
+        names.map((name) => ({ type: "run", id: name, status: "completed", attempt: 1, result: `"${name}"` }));
+      const call = (records: [id: string | undefined, steps: StepRecord[]][]) =>
+        report(`${w.url}/steps`, { executions: records.map(([runId, some]) => ({ token: of(runId).token, steps: some })) });
+      const [again, fresh, cancelled, over] = ids;
+      await call([[again, done("a")]]);
+      await w.runs.cancel(row, await w.run(row, cancelled as string));
+      await end(of(over).token, { status: "completed", output: "1" });
+      const records: [string | undefined, StepRecord[]][] = [
+        [again, done("a", "b")],
+        [fresh, [...done("a"), { type: "value", id: "v", status: "completed", result: "1" }]],
+        [cancelled, done("a")],
+        [over, done("a")],
+      ];
+      const told = [
+        { ok: true, cancelled: false, steps: [] },
+        { ok: true, cancelled: false, steps: [] },
+        { ok: true, cancelled: true, steps: [] },
+        { ok: false, error: { code: "stale_execution" } },
+      ];
+      expect((await call(records)).json).toMatchObject({ executions: told });
+      expect((await call(records)).json).toMatchObject({ executions: told });
+      await call([[fresh, done("c", "d")]]);
+      const journal = async (runId: string | undefined) =>
+        (await w.steps(row, runId as string)).map((step) => [step.id, step.position, step.endedOrder, step.status]);
+      expect(await journal(again)).toEqual([
+        ["a", 0, 1, "completed"],
+        ["b", 1, 2, "completed"],
+      ]);
+      expect(await journal(fresh)).toEqual([
+        ["a", 0, 1, "completed"],
+        ["v", 1, 2, "completed"],
+        ["c", 2, 3, "completed"],
+        ["d", 3, 4, "completed"],
+      ]);
+      expect(await journal(cancelled)).toEqual([["a", 0, 1, "completed"]]);
+      expect(await journal(over)).toEqual([]);
+      expect(await w.run(row, fresh as string)).toMatchObject({ steps: 4, journalBytes: 3 + 1 + 3 + 3 });
+    });
+
     it("WF-13, W3: a result of 262,144 bytes is kept whole, one byte more fails its step alone, in multi-byte text too", async () => {
       const { row, id, task } = await byHand();
       const text = (bytes: number): string => `"${"é".repeat((bytes - 2) >> 1)}${bytes % 2 === 1 ? "a" : ""}"`;

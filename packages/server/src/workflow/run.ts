@@ -1,13 +1,13 @@
 /** What can be asked of runs through the API (W3): start, look at, cancel and retry, one or many. */
 import { Fault, invalid } from "@millrace/contract";
 import { uuidv7 } from "uuidv7";
-import type { AppRow } from "../store/app.ts";
 import type { NewRun } from "../store/begin-run.ts";
 import type { RequestedRun, RunRequest } from "../store/run.ts";
 import type { RunFilter } from "../store/run-list.ts";
 import type { RunRow, RunStatus } from "../store/run-rows.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey } from "../store/types.ts";
+import type { AppIdentity } from "./app-memory.ts";
 import { coalesce } from "./coalesce.ts";
 import { payloadBytes, payloadOf } from "./rules.ts";
 import { type WireRun, type WireStep, wireRun, wireStep } from "./wire.ts";
@@ -20,8 +20,8 @@ const STRIDES = 10;
 /** How many runs one call changes by a filter, and how many in one transaction. */
 const STEERED = 1_000;
 const STEERED_AT_ONCE = 100;
-/** How starts that come at the same time travel to the store. */
-const STARTS = { most: 100, width: 2 };
+/** How starts that come at the same time travel to the store: what comes meanwhile waits, for fewer and larger transactions cost less. */
+const STARTS = { most: 100, width: 1 };
 
 /** Which runs, as the contract's shape has it; instants as ISO texts. */
 export interface GivenFilter {
@@ -37,30 +37,30 @@ export type Reaches = (workflow: string) => boolean;
 
 export interface Runs {
   start(
-    app: AppRow,
+    app: AppIdentity,
     given: { workflow: string; input?: unknown; runId?: string | undefined; timeoutSeconds?: number | undefined },
     key: IdempotencyKey | null,
   ): Promise<WireRun>;
   /** `null` when there is none. */
-  find(app: AppRow, id: string): Promise<RunRow | null>;
+  find(app: AppIdentity, id: string): Promise<RunRow | null>;
   /** Newest first, from before number `before` on, of those that `reaches` lets through: only `next: null` ends the list. */
   list(
-    app: AppRow,
+    app: AppIdentity,
     filter: GivenFilter,
     page: { before: number | null; limit: number },
     reaches: Reaches,
   ): Promise<{ runs: WireRun[]; next: number | null }>;
   steps(run: RunRow, page: { after: number | null; limit: number; results: boolean }): Promise<{ steps: WireStep[]; next: number | null }>;
   payload(run: RunRow, which: "input" | "output"): Promise<unknown>;
-  cancel(app: AppRow, run: RunRow): Promise<WireRun>;
-  retry(app: AppRow, run: RunRow): Promise<WireRun>;
+  cancel(app: AppIdentity, run: RunRow): Promise<WireRun>;
+  retry(app: AppIdentity, run: RunRow): Promise<WireRun>;
   /**
    * Cancels or retries what can be; of a filter's runs the newest 1,000 that `reaches` lets through, from before number `before` on, where
    * only `next: null` is the end. A retry passes over completed runs unless they are asked for. `demand` throws for a named run of a
    * workflow that `reaches` does not let through.
    */
   steer(
-    app: AppRow,
+    app: AppIdentity,
     verb: "cancel" | "retry",
     which: { runIds?: string[] | undefined; filter?: GivenFilter | undefined; before?: number | null },
     may: { reaches: Reaches; demand: (workflow: string) => void },
@@ -78,7 +78,7 @@ function filterOf({ since, until, ...given }: GivenFilter): RunFilter {
 export function createRuns({ store, newId = uuidv7 }: { store: Store; newId?: () => string }): Runs {
   const request = coalesce<RunRequest, RequestedRun>((requests) => store.run("requestRuns", requests), STARTS);
   const walk = async (
-    app: AppRow,
+    app: AppIdentity,
     filter: RunFilter,
     page: { before: number | null; limit: number },
     reaches: Reaches,

@@ -6,7 +6,7 @@ import type { Apps, GivenNotifications } from "../../workflow/app.ts";
 import { wireApp, wireWorkflow } from "../../workflow/wire.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import type { Handlers } from "../handler.ts";
-import { appResource, type Reach } from "./reach.ts";
+import { type AppReach, appResource } from "./reach.ts";
 
 type Names = "CreateApp" | "ListApps" | "GetApp" | "UpdateApp" | "DeleteApp" | "SyncApp" | "RotateAppSecret" | "ListWorkflows";
 
@@ -19,7 +19,7 @@ const STRIDES = 10;
 type Given = Omit<GivenNotifications, "queue"> & { queueId: string };
 
 /** The handlers of apps. */
-export function appHandlers(deps: { access: Access; apps: Apps; reach: Reach }): Pick<Handlers, Names> {
+export function appHandlers(deps: { access: Access; apps: Apps; reach: AppReach }): Pick<Handlers, Names> {
   const { access, apps, reach } = deps;
 
   /** Where results go is a send in the caller's name: the caller must be allowed to (W17). */

@@ -5,7 +5,7 @@
 import { Fault } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
-import type { AppRow, Apps } from "../../workflow/app.ts";
+import type { AppIdentity, AppRow, Apps } from "../../workflow/app.ts";
 import type { RunRow, Runs } from "../../workflow/run.ts";
 
 /** The references of a path. */
@@ -25,27 +25,27 @@ const appMissing = (): Fault => new Fault("app_not_found", "there is no such app
 export const runMissing = (): Fault => new Fault("run_not_found", "there is no such run in this app, or the key does not reach it");
 
 /** Finds an app of a project by id, resource name or name. */
-export type FindApp = (projectNo: number, reference: string) => Promise<AppRow | null>;
+export type FindApp<App = AppRow> = (projectNo: number, reference: string) => Promise<App | null>;
 
-export interface AppReach {
+export interface AppReach<App = AppRow> {
   /** `permission` is checked on the app; `null` asks only whether the key sees it or a workflow of it. */
-  app(caller: Caller, params: AppParams, permission: string | null): Promise<{ project: ProjectRow; app: AppRow }>;
+  app(caller: Caller, params: AppParams, permission: string | null): Promise<{ project: ProjectRow; app: App }>;
   /** An app, and `permission` checked on one of its workflows, whether it was announced or not. */
-  workflow(caller: Caller, params: AppParams, workflow: string, permission: string): Promise<{ project: ProjectRow; app: AppRow }>;
+  workflow(caller: Caller, params: AppParams, workflow: string, permission: string): Promise<{ project: ProjectRow; app: App }>;
 }
 
-export interface Reach extends AppReach {
+export interface Reach extends AppReach<AppIdentity> {
   /** A run, and `permission` checked on its workflow. */
   run(
     caller: Caller,
     params: AppParams & { runId: string },
     permission: string,
-  ): Promise<{ project: ProjectRow; app: AppRow; run: RunRow }>;
+  ): Promise<{ project: ProjectRow; app: AppIdentity; run: RunRow }>;
 }
 
 /** Makes the look-ups of apps. */
-export function createAppReach(access: Access, findApp: FindApp): AppReach {
-  const app: AppReach["app"] = async (caller, params, permission) => {
+export function createAppReach<App extends { name: string }>(access: Access, findApp: FindApp<App>): AppReach<App> {
+  const app: AppReach<App>["app"] = async (caller, params, permission) => {
     const project = await access.project(caller, params, null);
     const found = await findApp(project.no, params.appId);
     if (found === null) throw appMissing();
@@ -65,9 +65,9 @@ export function createAppReach(access: Access, findApp: FindApp): AppReach {
   };
 }
 
-/** Makes the look-ups of apps and runs. */
-export function createReach({ access, apps, runs }: { access: Access; apps: Pick<Apps, "find">; runs: Pick<Runs, "find"> }): Reach {
-  const reach = createAppReach(access, apps.find);
+/** Makes the look-ups of runs and of their apps, of which nothing is asked that changes. */
+export function createReach({ access, apps, runs }: { access: Access; apps: Pick<Apps, "identify">; runs: Pick<Runs, "find"> }): Reach {
+  const reach = createAppReach(access, apps.identify);
   return {
     ...reach,
     async run(caller, params, permission) {

@@ -2,7 +2,7 @@
 import type { Input, Operations } from "@millrace/contract";
 import type { Access } from "../../identity/access.ts";
 import type { Caller, ProjectRow } from "../../identity/caller.ts";
-import type { AppRow } from "../../workflow/app.ts";
+import type { AppIdentity } from "../../workflow/app.ts";
 import type { Reaches, Runs } from "../../workflow/run.ts";
 import { wireRun } from "../../workflow/wire.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
@@ -28,7 +28,7 @@ type Steered = Input<Operations["CancelRuns"]>["body"];
 export function runHandlers(deps: { access: Access; runs: Runs; reach: Reach }): Pick<Handlers, Names> {
   const { access, runs, reach } = deps;
   const reaches =
-    (caller: Caller, { project, app }: { project: ProjectRow; app: AppRow }, permission: string): Reaches =>
+    (caller: Caller, { project, app }: { project: ProjectRow; app: AppIdentity }, permission: string): Reaches =>
     (workflow) =>
       access.allows(caller, permission, `${appResource(project, app.name)}/${workflow}`);
   const steer = async (caller: Caller, params: AppParams, verb: "cancel" | "retry", body: Steered) => {
