@@ -179,6 +179,23 @@ export function scheduleSuite(engine: Engine): void {
       expect((await sent()).map(({ body }) => body)).toEqual(["y".repeat(50)]);
     });
 
+    it("C9: a schedule that can't be read any more says so and keeps no other from running, and goes on once it is changed", async () => {
+      await make({ name: "old", cron: "@hourly" });
+      await make({ name: "tick", cron: "@hourly" });
+      const [project] = await door.store.run("findApplications", "shop", null);
+      const row = await door.store.run("findQueue", project?.no ?? 0, "production", queue);
+      const before = await door.store.run("getSchedule", row?.no ?? 0, "old");
+      // As a version that took other texts would have left it.
+      await door.store.run("updateSchedule", before, { ...before, cron: "0/5 * * * *" }, undefined);
+      await pass(HOUR);
+      expect((await sent()).map(({ deduplicationKey }) => String(deduplicationKey).startsWith(before.id))).toEqual([false]);
+      expect(await only()).toMatchObject({ name: "old", lastMessageId: null, lastError: expect.stringContaining("0/5 * * * *") });
+      await app("/schedules/old", { method: "PATCH", json: { cron: "@hourly" } });
+      await pass(HOUR);
+      expect(await sent()).toHaveLength(3);
+      expect(await only()).toMatchObject({ lastError: null });
+    });
+
     it("C9, Q16: a paused queue's schedules go on, and a FIFO queue's runs are one group", async () => {
       queue = `${queue}.fifo`;
       await app("", { method: "PUT", json: { type: "fifo", paused: true } });

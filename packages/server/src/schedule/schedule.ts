@@ -5,7 +5,7 @@
 import { uuidv7 } from "uuidv7";
 import { checkGigadriveMessage } from "../queue/gigadrive-rules.ts";
 import type { Chore } from "../queue/housekeeping.ts";
-import type { ScheduleFields, ScheduleRow } from "../store/schedule.ts";
+import type { DueSchedule, ScheduleFields, ScheduleRow, ScheduleRun } from "../store/schedule.ts";
 import type { Store } from "../store/store.ts";
 import type { IdempotencyKey, QueueRow } from "../store/types.ts";
 import { checkWhen, dueRun, nextRun } from "./rules.ts";
@@ -110,6 +110,16 @@ export function createSchedules(deps: { store: Store; maxMessageBytes: number; w
   };
 }
 
+/** The run of a due schedule. One that can't be read any more says so, and keeps no other from running. */
+function reckoned({ no, queueNo, cron, timezone, pendingAt }: DueSchedule, now: number): ScheduleRun {
+  try {
+    return { no, queueNo, pendingAt, ...dueRun(cron, timezone, pendingAt, now) };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { no, queueNo, pendingAt, error: `invalid_request: ${cron} in ${timezone} can't be read: ${why}` };
+  }
+}
+
 /** The chore that sends what is due. */
 export function scheduleChore(store: Store): Chore {
   return {
@@ -120,7 +130,7 @@ export function scheduleChore(store: Store): Chore {
       if (due.length === 0) return nextInMs;
       await own.run(
         "runSchedules",
-        due.map(({ no, queueNo, cron, timezone, pendingAt }) => ({ no, queueNo, pendingAt, ...dueRun(cron, timezone, pendingAt, now) })),
+        due.map((schedule) => reckoned(schedule, now)),
       );
       return 0;
     },

@@ -47,14 +47,11 @@ export interface DueSchedule {
   pendingAt: number;
 }
 
-/** One run as its caller reckoned it: the occurrence that is sent for the pending one, and the one after it. */
-export interface ScheduleRun {
-  no: number;
-  queueNo: number;
-  pendingAt: number;
-  occurrenceAt: number;
-  nextAt: number | null;
-}
+/** One run as its caller reckoned it: the occurrence that is sent for the pending one, and the one after it; or why it could not be. */
+export type ScheduleRun = { no: number; queueNo: number; pendingAt: number } & (
+  | { occurrenceAt: number; nextAt: number | null }
+  | { error: string }
+);
 
 const COLUMNS = `no, id, queue_no, name, cron, timezone, body, content_type, headers, enabled, source, next_at, last_at, last_message_id,
   last_error`;
@@ -230,31 +227,37 @@ export const scheduleVerbs = {
   /** Sends the occurrences that are still pending and moves their schedules on; answers how many were sent. */
   async runSchedules(tx: Tx, runs: ScheduleRun[]): Promise<number> {
     let sent = 0;
+    const putOff = ({ no, pendingAt }: ScheduleRun, error: string) =>
+      tx.query("UPDATE schedule SET next_at = :pendingAt, due_at = :dueAt, last_error = :error WHERE no = :no", {
+        no,
+        pendingAt,
+        dueAt: tx.now + AGAIN_MS,
+        error,
+      });
     // Queues are locked in one order everywhere.
     const ordered = [...runs].sort((a, b) => a.queueNo - b.queueNo || a.no - b.no);
-    for (const { no, pendingAt, occurrenceAt, nextAt } of ordered) {
+    for (const run of ordered) {
+      const { no, pendingAt } = run;
+      const nextAt = "error" in run ? pendingAt : run.nextAt;
       const [row] = await tx.query(
         `UPDATE schedule SET next_at = :nextAt, due_at = :nextAt, last_at = :now, last_error = NULL
          WHERE no = :no AND next_at = :pendingAt AND due_at <= :now RETURNING ${COLUMNS}`,
         { no, pendingAt, nextAt, now: tx.now },
       );
       if (row === undefined) continue;
+      if ("error" in run) {
+        await putOff(run, run.error);
+        continue;
+      }
       const schedule = scheduleOf(row);
       const [queue] = await tx.query<{ type: QueueRow["type"] }>("SELECT type FROM queue WHERE no = :queueNo", {
         queueNo: schedule.queueNo,
       });
-      const outcome = await sendOccurrence(tx, schedule, queue?.type ?? "standard", occurrenceAt);
+      const outcome = await sendOccurrence(tx, schedule, queue?.type ?? "standard", run.occurrenceAt);
       if ("id" in outcome) {
         sent++;
         await tx.query("UPDATE schedule SET last_message_id = :id WHERE no = :no", { no, id: outcome.id });
-      } else {
-        await tx.query("UPDATE schedule SET next_at = :pendingAt, due_at = :dueAt, last_error = :error WHERE no = :no", {
-          no,
-          pendingAt,
-          dueAt: tx.now + AGAIN_MS,
-          error: outcome.error,
-        });
-      }
+      } else await putOff(run, outcome.error);
     }
     return sent;
   },
