@@ -114,6 +114,24 @@ function showQueue(output: Output, queue: Queue): void {
   ]);
 }
 
+/** Head and rows of a list of queues; with their databases where these are a question. */
+export function queueTable(
+  queues: readonly Pick<Queue, "id" | "name" | "type" | "paused" | "visibilityTimeoutSeconds" | "retentionSeconds" | "database">[],
+): [head: string[], rows: string[][]] {
+  const placed = queues.some(({ database }) => database !== "default");
+  const head = ["NAME", "TYPE", "STATE", "VISIBILITY", "RETENTION", ...(placed ? ["DATABASE"] : []), "ID"];
+  const rows = queues.map((queue) => [
+    queue.name,
+    queue.type,
+    queue.paused ? "paused" : "active",
+    showSeconds(queue.visibilityTimeoutSeconds),
+    showSeconds(queue.retentionSeconds),
+    ...(placed ? [queue.database] : []),
+    queue.id,
+  ]);
+  return [head, rows];
+}
+
 export function queueCommands(program: Command): void {
   const queues = program.command("queues").description("Queues: make them, look at them, change them.");
 
@@ -126,17 +144,7 @@ export function queueCommands(program: Command): void {
     async ({ client, output }, _, flags) => {
       const { items, nextCursor } = await client.list<Queue>("ListQueues", "queues", flags.limit);
       if (output.json) return output.document({ queues: items, nextCursor });
-      output.table(
-        ["NAME", "TYPE", "STATE", "VISIBILITY", "RETENTION", "ID"],
-        items.map((queue) => [
-          queue.name,
-          queue.type,
-          queue.paused ? "paused" : "active",
-          showSeconds(queue.visibilityTimeoutSeconds),
-          showSeconds(queue.retentionSeconds),
-          queue.id,
-        ]),
-      );
+      output.table(...queueTable(items));
       if (items.length === 0) output.note("No queues yet. Make one: millrace queues create orders");
       noteMore(output, nextCursor);
     },

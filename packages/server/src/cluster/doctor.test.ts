@@ -22,7 +22,7 @@ const well: Examination = {
   orphanedSlots: 0,
   tables: [{ name: "message", bytes: 1, live: 10, dead: 5, vacuumedAgoMs: 1_000 }],
   oldestTransaction: null,
-  connections: { used: 20, most: 100 },
+  connections: { used: 20, elsewhere: 0, most: 100 },
   skewMs: 1,
 };
 const expected = { schema: 6, poolSize: 10 };
@@ -57,7 +57,9 @@ it("A17: what is not well is told, the worst first, with what to do about it", (
   expect(bad({ settings: { ...well.settings, autovacuum: "off" } })).toEqual(["bad vacuum"]);
   expect(bad({ oldestTransaction: { ms: 700_000, by: "x" } })).toEqual(["bad vacuum"]);
   expect(bad({ tables: [{ name: "message", bytes: 1, live: 0, dead: 200_000, vacuumedAgoMs: null }] })).toEqual(["poor vacuum"]);
-  expect(bad({ connections: { used: 20, most: 20 } })).toEqual(["poor connections"]);
+  expect(bad({ connections: { used: 20, elsewhere: 0, most: 20 } })).toEqual(["poor connections"]);
+  expect(bad({ connections: { used: 40, elsewhere: 20, most: 43 } })).toEqual([]);
+  expect(bad({ connections: { used: 40, elsewhere: 21, most: 43 } })).toEqual(["poor connections"]);
   for (const { level, advice, check } of judge({ ...well, schema: 7, nodes: [] }, expected))
     if (level !== "good") expect([check, typeof advice]).toEqual([check, "string"]);
 });
@@ -135,7 +137,9 @@ it("STORE-05, A17: a long transaction on another database of the same server is 
   const idler = new pg.Client(other);
   await idler.connect();
   await idler.query("BEGIN; SELECT 1");
-  expect((await examine(url)).oldestTransaction).toBeNull();
+  const { oldestTransaction, connections } = await examine(url);
+  expect(oldestTransaction).toBeNull();
+  expect(connections.elsewhere).toBeGreaterThan(0);
   await idler.end();
 });
 

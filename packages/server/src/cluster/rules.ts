@@ -191,8 +191,10 @@ function vacuumOf({ settings, tables, oldestTransaction }: Examination): Finding
 function connectionsOf({ connections, nodes }: Examination, { poolSize }: Expected): Finding[] {
   const living = Math.max(1, nodes.filter(({ seenAgoMs }) => seenAgoMs < ALIVE_MS).length);
   const wanted = living * poolSize;
-  const found = `${connections.used} of ${connections.most} in use, ${living} times ${poolSize} wanted`;
+  const { used, elsewhere, most } = connections;
+  const others = elsewhere === 0 ? "" : ` (${elsewhere} of other databases)`;
+  const found = `${used} of ${most} in use${others}, ${living} times ${poolSize} wanted`;
   // Superusers keep three for themselves.
-  if (wanted <= connections.most - 3) return [{ level: "good", check: "connections", found, advice: null }];
+  if (wanted + elsewhere <= most - 3) return [{ level: "good", check: "connections", found, advice: null }];
   return [{ level: "poor", check: "connections", found, advice: "Raise max_connections, or lower MILLRACE_POOL_SIZE." }];
 }

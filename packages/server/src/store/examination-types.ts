@@ -34,7 +34,8 @@ export interface Examination {
   tables: TableState[];
   /** The longest open transaction of anybody, in milliseconds, and who has it. */
   oldestTransaction: { ms: number; by: string } | null;
-  connections: { used: number; most: number };
+  /** Connections to the server in all, those of them that are to other databases, and the most there may be. */
+  connections: { used: number; elsewhere: number; most: number };
   /** How far this machine's wall clock is ahead of the database's, in milliseconds. */
   skewMs: number;
 }

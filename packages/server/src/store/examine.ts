@@ -42,9 +42,10 @@ export async function examine(url: string, wall: () => number = Date.now): Promi
 
 async function look(tx: Tx, wall: () => number): Promise<Examination> {
   const askedAt = wall();
-  const [clock] = await tx.query<{ now: number; version: number; used: number }>(
+  const [clock] = await tx.query<{ now: number; version: number; used: number; elsewhere: number }>(
     `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now, current_setting('server_version_num')::int AS version,
-       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname <> current_database()) AS elsewhere`,
   );
   // The database read its clock somewhere between question and answer: halfway is the best guess.
   const skewMs = Math.round((askedAt + wall()) / 2 - Number(clock?.now));
@@ -83,7 +84,7 @@ async function look(tx: Tx, wall: () => number): Promise<Examination> {
        FROM pg_stat_user_tables WHERE relname IN (${textList(TABLES)}) AND schemaname = current_schema() ORDER BY relname`,
     ),
     oldestTransaction: oldest === undefined ? null : { ms: Number(oldest.ms), by: oldest.by },
-    connections: { used: Number(clock?.used ?? 0), most: Number(settings.max_connections ?? 0) },
+    connections: { used: Number(clock?.used ?? 0), elsewhere: Number(clock?.elsewhere ?? 0), most: Number(settings.max_connections ?? 0) },
     skewMs,
   };
 }
