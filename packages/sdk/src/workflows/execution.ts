@@ -237,7 +237,7 @@ export function execute(opening: Opening, body: (reach: Reach) => Promise<unknow
     const attempted = fresh[0] ?? open.values().next().value;
     if (outcome === undefined) {
       if (attempted === undefined) return;
-      await host.patience(graceMs, host.signal);
+      await host.patience(graceMs);
       if (activity !== since) return;
     }
     const instead = outcome === undefined ? named(attempted as Step) : "the end of the function";
@@ -247,7 +247,7 @@ export function execute(opening: Opening, body: (reach: Reach) => Promise<unknow
   /** Nothing is under way: the run is given back, unless the code waits for something of its own, for a little. */
   const suspend = async (): Promise<void> => {
     const since = activity;
-    await host.patience(settleMs, host.signal);
+    await host.patience(settleMs);
     if (activity === since) end({ status: "suspended", ...(fresh.length > 0 ? { again: true } : {}), steps: unsent });
   };
 

@@ -1,5 +1,6 @@
 /** What an execution is given to work with, and the words in which steps, transports and the replay core talk to each other. */
 import type { BlockedCode, ExecutionAnswer, JournalStep, StepRecord, StepType } from "@millrace/contract/wire";
+import type { Halting } from "./signals.ts";
 
 /** What to do about a step that no journal knows. */
 export type Plan =
@@ -28,16 +29,16 @@ export interface Host {
   now(): number;
   /** Resolves after `ms`, or as soon as `signal` is aborted. */
   wait(ms: number, signal?: AbortSignal): Promise<void>;
-  /** As `wait`, for the patience with code that is busy with something that is no step. */
-  patience(ms: number, signal?: AbortSignal): Promise<void>;
+  /** As `wait` until `signal`, for the patience with code that is busy with something that is no step. */
+  patience(ms: number): Promise<void>;
   /** The longest pause before a retry that is waited for here instead of giving the run back, in milliseconds. */
   lingerMs: number;
   /** No step may begin any more: the lease is nearly over, the run was cancelled, the worker stops. */
   closing(): boolean;
   /** Aborted when the execution is lost: nobody wants its answer. */
-  signal: AbortSignal;
+  signal: Halting;
   /** Aborted when the run is cancelled while it is executed. */
-  cancelling?: AbortSignal;
+  cancelling?: Halting;
   /** Hears of steps that others ended meanwhile, by their ids. */
   onEnded?(listener: (ids: readonly string[]) => void): void;
 }

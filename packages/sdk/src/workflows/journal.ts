@@ -13,8 +13,8 @@ export const isFinished = ({ status }: Pick<JournalStep, "status">): boolean => 
 const place = ({ order }: JournalStep): number => order ?? Number.POSITIVE_INFINITY;
 
 /** Steps in the order in which the code learns of their ends; those without a place keep theirs among each other, behind the others. */
-export const inOrder = (steps: Iterable<JournalStep>): JournalStep[] =>
-  [...steps].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+export const inOrder = (steps: readonly JournalStep[]): readonly JournalStep[] =>
+  steps.length < 2 ? steps : [...steps].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
 
 /** The journal of one execution. */
 export interface Journal {
@@ -37,7 +37,7 @@ export interface Journal {
 export function openJournal(steps: readonly JournalStep[]): Journal {
   const known = new Map(steps.map((step) => [step.id, step]));
   const unreached = new Map(known);
-  const line = inOrder(steps.filter(isFinished));
+  const line = [...inOrder(steps.filter(isFinished))];
   const learned = new Set<string>();
   let at = 0;
 

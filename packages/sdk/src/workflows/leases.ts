@@ -6,11 +6,12 @@ import type { Task } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
 import { createAgenda } from "./agenda.ts";
 import type { Reporter } from "./reporter.ts";
+import type { Halt } from "./signals.ts";
 
 interface Held {
   token: string;
   reporter: Reporter;
-  lost: AbortController;
+  lost: Halt;
   leaseMs: number;
   /** The execution is over: no heartbeat is waited for any more. */
   aborted: boolean;
@@ -18,7 +19,7 @@ interface Held {
 
 export interface Leases {
   /** Keeps a task's lease from now until the answer is called. */
-  keep(task: Task, reporter: Reporter, lost: AbortController): () => void;
+  keep(task: Task, reporter: Reporter, lost: Halt): () => void;
 }
 
 /** Makes the leases of one worker. */

@@ -12,6 +12,7 @@ import { platform, type Runtime } from "../runtime.ts";
 import { type Secrets, verifyPushSignature } from "../signature.ts";
 import { announcementOf } from "./announce.ts";
 import { createCallbacks } from "./callbacks.ts";
+import { Halt } from "./signals.ts";
 import { runTask } from "./task.ts";
 import { type AnyWorkflow, byName } from "./workflow.ts";
 
@@ -65,7 +66,7 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     return genuine ? body : refusal(401, "the signature is missing or not valid");
   };
 
-  const answerTo = async (task: Task, buildId: string, lost: AbortController): Promise<string> => {
+  const answerTo = async (task: Task, buildId: string, lost: Halt): Promise<string> => {
     const startedAt = runtime.now();
     const callback = (await callbacks)(task.callbackUrl);
     // A step begun in the first half of the lease has the other half to end in.
@@ -76,7 +77,7 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     // A UTF-16 unit takes three bytes at most: most answers are known to fit without being encoded.
     const fits = text.length * 3 <= maxAnswerBytes || new TextEncoder().encode(text).length <= maxAnswerBytes;
     if (answer.status === "ended" || fits) return text;
-    await callback.reporter.end(task.token, answer, lost.signal).catch((error: unknown) => console.error(`workflows: ${String(error)}`));
+    await callback.reporter.end(task.token, answer, lost).catch((error: unknown) => console.error(`workflows: ${String(error)}`));
     return JSON.stringify({ protocol: protocolVersion, buildId, status: "ended" });
   };
 
@@ -92,7 +93,7 @@ export function serve(workflows: readonly AnyWorkflow[], options: ServeOptions =
     const announcement = await announced;
     if (call.type === "sync") return json(JSON.stringify(announcement));
     if (call.type !== "execute") return refusal(400, "type: must be sync or execute");
-    const lost = new AbortController();
+    const lost = new Halt();
     given.onGone(() => lost.abort());
     return json(await answerTo(call as Task, announcement.buildId, lost));
   };

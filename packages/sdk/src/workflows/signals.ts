@@ -1,4 +1,42 @@
-/** Many signals that follow one. Platforms warn of many listeners on one signal, and not all of them can join signals by themselves. */
+/**
+ * Signals that cost nothing until somebody wants one, and many that follow one: platforms warn of many listeners on one signal, and not all of
+ * them can join signals by themselves.
+ */
+
+/** What can be heard of being over: an `AbortSignal`, or a `Halt`. */
+export interface Halting {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  addEventListener(type: "abort", listener: () => void, options: { once: true }): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+/** An `AbortController` and its signal in one. The platform's signal, which costs as much as a whole step, is made when asked for. */
+export class Halt implements Halting {
+  aborted = false;
+  reason: unknown;
+  #listeners: (() => void)[] = [];
+  #controller: AbortController | undefined;
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.aborted) this.#controller.abort(this.reason);
+    return this.#controller.signal;
+  }
+  abort(reason?: unknown): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
+    this.#controller?.abort(reason);
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+  addEventListener(_type: "abort", listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+  removeEventListener(_type: "abort", listener: () => void): void {
+    this.#listeners = this.#listeners.filter((each) => each !== listener);
+  }
+}
 
 /** Signals that are aborted together, each of which may be aborted alone. */
 export interface Fan {
@@ -10,7 +48,7 @@ export interface Fan {
 }
 
 /** Makes a fan; it follows `signal` when there is one. */
-export function createFan(signal?: AbortSignal): Fan {
+export function createFan(signal?: Halting): Fan {
   const open = new Set<AbortController>();
   let over: { reason: unknown } | undefined;
   const abort = (reason?: unknown): void => {

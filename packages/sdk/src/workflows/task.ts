@@ -5,6 +5,7 @@ import type { Callback } from "./callbacks.ts";
 import { blocked, ExecutionOver, type Host } from "./host.ts";
 import type { Reporter } from "./reporter.ts";
 import { runWorkflow } from "./run.ts";
+import type { Halt } from "./signals.ts";
 import { turn } from "./turn.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
@@ -15,7 +16,7 @@ export interface Surrounds {
   callback: Callback;
   runtime: Runtime;
   /** Aborted when the execution is lost, by the transport or because the server says so. */
-  lost: AbortController;
+  lost: Halt;
   /** Whether no step may begin any more. */
   closing(): boolean;
 }
@@ -51,22 +52,20 @@ export async function runTask(task: Task, around: Surrounds): Promise<ExecutionA
   const meanwhile = watch.follow(task, lost);
   const host: Host = {
     async record(records) {
-      const said = await reporter.record(task.token, records, lost.signal);
+      const said = await reporter.record(task.token, records, lost);
       meanwhile.hear(said.standing);
       return said.steps;
     },
     turn,
     now: () => task.now + Math.round(runtime.now() - startedAt),
     wait: runtime.wait,
-    patience: runtime.wait,
+    patience: (ms) => runtime.wait(ms, lost.signal),
     lingerMs,
     // A cancellation is told to the code by the next execution, whose journal has it in its place.
-    closing: () => around.closing() || meanwhile.cancelled,
-    signal: lost.signal,
-    get cancelling() {
-      return meanwhile.cancelling;
-    },
-    onEnded: (listener) => meanwhile.onEnded(listener),
+    closing: () => around.closing() || meanwhile.cancelling.aborted,
+    signal: lost,
+    cancelling: meanwhile.cancelling,
+    onEnded: meanwhile.onEnded,
   };
   const { id: runId, attempt } = task.run;
   const run = { runId, attempt, cancelled: task.cancelled, steps, input: task.input };

@@ -6,15 +6,14 @@ import type { Task } from "@millrace/contract/wire";
 import type { Runtime } from "../runtime.ts";
 import { createAgenda } from "./agenda.ts";
 import type { Reporter, Standing } from "./reporter.ts";
+import { Halt, type Halting } from "./signals.ts";
 
 const lookMs = 2_000;
 
 /** An execution that is being watched. */
 export interface Watched {
-  /** Whether the run was cancelled meanwhile. */
-  readonly cancelled: boolean;
-  /** Aborted when it is. */
-  readonly cancelling: AbortSignal;
+  /** Aborted when the run is cancelled meanwhile. */
+  readonly cancelling: Halting;
   /** Takes in what the server says of the execution. */
   hear(standing: Standing): void;
   onEnded(listener: (ids: readonly string[]) => void): void;
@@ -24,46 +23,15 @@ export interface Watched {
 /** The watch over the executions that one server handed out. */
 export interface Watch {
   /** Watches an execution until its `stop`; `lost` is aborted when the server says that it is no longer this side's. */
-  follow(task: Task, lost: AbortController): Watched;
+  follow(task: Task, lost: Halt): Watched;
 }
 
-class Execution implements Watched {
-  readonly token: string;
-  readonly lost: AbortController;
-  cancelled = false;
+interface Execution extends Watched {
+  token: string;
+  lost: Halt;
   /** The execution is over: no answer is waited for any more. */
-  aborted = false;
-  tell: ((ids: readonly string[]) => void) | undefined;
-  readonly #wasCancelled: boolean;
-  readonly #onStop: (one: Execution) => void;
-  /** Made when somebody asks for its signal, which few do. */
-  #controller: AbortController | undefined;
-
-  constructor({ token, cancelled }: Task, lost: AbortController, onStop: (one: Execution) => void) {
-    this.token = token;
-    this.lost = lost;
-    this.#wasCancelled = cancelled;
-    this.#onStop = onStop;
-  }
-  get cancelling(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.cancelled) this.#controller.abort();
-    }
-    return this.#controller.signal;
-  }
-  hear(standing: Standing): void {
-    if (!standing.cancelled || this.#wasCancelled || this.cancelled) return;
-    this.cancelled = true;
-    this.#controller?.abort();
-  }
-  onEnded(listener: (ids: readonly string[]) => void): void {
-    this.tell = listener;
-  }
-  stop(): void {
-    this.aborted = true;
-    this.#onStop(this);
-  }
+  aborted: boolean;
+  tell?: (ids: readonly string[]) => void;
 }
 
 /** Makes the watch over the executions of one server. */
@@ -82,8 +50,24 @@ export function createWatch(reporter: Reporter, runtime: Pick<Runtime, "now" | "
   const agenda = createAgenda<Execution>(runtime, (one) => void look(one));
 
   return {
-    follow(task, lost) {
-      const one = new Execution(task, lost, agenda.delete);
+    follow({ token, cancelled }, lost) {
+      const cancelling = new Halt();
+      const one: Execution = {
+        token,
+        lost,
+        aborted: false,
+        cancelling,
+        hear(standing) {
+          if (standing.cancelled && !cancelled) cancelling.abort();
+        },
+        onEnded(listener) {
+          one.tell = listener;
+        },
+        stop() {
+          one.aborted = true;
+          agenda.delete(one);
+        },
+      };
       agenda.set(one, lookMs);
       return one;
     },

@@ -11,6 +11,7 @@ import { announcementOf } from "./announce.ts";
 import { createCallbacks } from "./callbacks.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { createLeases } from "./leases.ts";
+import { Halt } from "./signals.ts";
 import { runTask } from "./task.ts";
 import { turn } from "./turn.ts";
 import { type AnyWorkflow, byName } from "./workflow.ts";
@@ -75,14 +76,14 @@ export async function worker(options: WorkerOptions): Promise<WorkerSummary> {
 
   const closing = () => signal?.aborted === true;
   const work = async (task: Task): Promise<void> => {
-    const lost = new AbortController();
+    const lost = new Halt();
     const callback = callbackTo(task.callbackUrl);
     const release = leases.keep(task, callback.reporter, lost);
     try {
       const answer = await runTask(task, { workflows: named, callback, runtime, lost, closing });
-      if (lost.signal.aborted) return report(lost.signal.reason, "execute", task.run.id);
+      if (lost.aborted) return report(lost.reason, "execute", task.run.id);
       if (answer === undefined) return;
-      await callback.reporter.end(task.token, answer, lost.signal);
+      await callback.reporter.end(task.token, answer, lost);
       summary.executions += 1;
     } catch (error) {
       report(error, "report", task.run.id);
