@@ -1,5 +1,7 @@
 /** Publishing: how a program's values become a message and attributes, and batches of any size requests of ten. */
 import { asBytes, encodePayload } from "../codec.ts";
+import { ApiError } from "../errors.ts";
+import { messageOf } from "../text.ts";
 import type { TopicCall } from "./call.ts";
 import type { NotificationAttribute } from "./delivery.ts";
 import type { PublishedNotification, RefusedNotification } from "./records.ts";
@@ -72,7 +74,9 @@ export async function publishOne(call: TopicCall, path: string, message: unknown
   return fromWire<{ notification: PublishedNotification }>(answer).notification;
 }
 
-/** Publishes any number; answers one result for each, in order. */
+type Answered = { results: { id: string; notification?: PublishedNotification; error?: { code: string; message: string } }[] };
+
+/** Publishes any number; answers one result for each, in order. Rejects when the very first request fails. */
 export async function publishMany(
   call: TopicCall,
   path: string,
@@ -82,11 +86,21 @@ export async function publishMany(
   const entries = notifications.map(({ message, ...options }, at) => ({ id: String(at), ...wirePublication(message, options) }));
   for (let at = 0; at < entries.length; at += batchSize) {
     const asked = entries.slice(at, at + batchSize);
-    const answer = await call("POST", `${path}/publish_batch`, { body: { entries: asked }, create: true });
-    const answered = fromWire<{
-      results: { id: string; notification?: PublishedNotification; error?: { code: string; message: string } }[];
-    }>(answer).results;
-    const byId = new Map(answered.map((result) => [result.id, result]));
+    let answer: unknown;
+    try {
+      answer = await call("POST", `${path}/publish_batch`, { body: { entries: asked }, create: true });
+    } catch (error) {
+      if (at === 0) throw error;
+      // What was published before is published. Without an answer nobody knows whether these were.
+      const code = error instanceof ApiError ? error.code : "no_answer";
+      results.push(...asked.map(() => ({ messageId: null, code, error: messageOf(error) })));
+      const left = entries.length - results.length;
+      return [
+        ...results,
+        ...Array.from({ length: left }, () => ({ messageId: null, code: "not_sent", error: "not sent after a failure" })),
+      ];
+    }
+    const byId = new Map(fromWire<Answered>(answer).results.map((result) => [result.id, result]));
     for (const { id } of asked) {
       const { notification, error } = byId.get(id) ?? {};
       results.push(

@@ -189,6 +189,20 @@ describe("topics of a client", () => {
     expect(results[5]).toEqual({ messageId: null, code: "invalid_request", error: "no" });
   });
 
+  it("C11, T2: when a later part of a batch fails, what was published before is not lost sight of", async () => {
+    const { client, server } = await served((request) => {
+      const { entries } = request.json<{ entries: { id: string }[] }>();
+      if (entries[0]?.id !== "0") return problem(404, "topic_not_found");
+      return json({ results: entries.map(({ id }) => ({ id, notification: { message_id: `m${id}` } })) });
+    });
+    const results = await client.topic("orders").publishBatch(Array.from({ length: 25 }, (_, at) => ({ message: String(at) })));
+    expect(server.requests).toHaveLength(2);
+    expect(results).toHaveLength(25);
+    expect(results[9]).toMatchObject({ messageId: "m9" });
+    expect(results[10]).toMatchObject({ messageId: null, code: "topic_not_found" });
+    expect(results[24]).toMatchObject({ messageId: null, code: "not_sent" });
+  });
+
   it("T2: lists are read page by page up to what was asked for", async () => {
     const { client, server } = await served(({ path }) => {
       const marker = new URL(path, "http://m").searchParams.get("marker");
