@@ -184,6 +184,32 @@ describe("leases", () => {
   });
 });
 
+describe("a lease that nobody extends", () => {
+  it("C13: is lost once it has ended, though the server could not say so", async () => {
+    const queue = await open();
+    const { errors, onError } = reports();
+    queue.answer("/extend", () => problem(500, "internal"));
+    queue.put({ id: "m1" });
+    const told = event();
+    const working = queue.client.queue("emails").consume(
+      (_, { signal }) => {
+        signal.addEventListener("abort", () => told.resolve());
+        return told.promise;
+      },
+      { stopWhenEmpty: true, onError },
+    );
+    for (let beat = 1; beat <= 3; beat += 1) {
+      expect(errors).toEqual([]);
+      await queue.time.waited(20_000);
+      queue.time.advance(20_000);
+      await queue.called("/extend", beat);
+    }
+    expect(await working).toEqual({ handled: 1, failed: 0 });
+    expect(errors).toEqual([[expect.any(LeaseLostError), "lease", "m1"]]);
+    expect(queue.calls("/messages/ack")).toEqual([]);
+  });
+});
+
 describe("settling", () => {
   it("C13: a failed acknowledgement is reported and never becomes a failed job, whether refused or unanswered", async () => {
     const queue = await open();

@@ -1,4 +1,7 @@
-/** Keeps the lease of a message while its handler works: extends it at a third of its length, and says when it is lost. */
+/**
+ * Keeps the lease of a message while its handler works: extends it at a third of its length, and says when it is lost: because the server
+ * says so, or because it ended before an extension came through.
+ */
 import { LeaseLostError } from "./errors.ts";
 import { leaseIsLost } from "./pull.ts";
 import type { Runtime } from "./runtime.ts";
@@ -23,14 +26,19 @@ export function keepLease(
   const lost = new AbortController();
   const seconds = Math.max(1, Math.round(lengthMs / 1000));
   const run = async (): Promise<void> => {
-    for (let length = lengthMs; ; length = seconds * 1000) {
+    let length = lengthMs;
+    let until = runtime.now() + lengthMs;
+    for (;;) {
       await runtime.wait(length / 3, released.signal);
       if (released.signal.aborted) return;
+      const askedAt = runtime.now();
       try {
         await extend(seconds);
+        length = seconds * 1000;
+        until = askedAt + length;
       } catch (error) {
-        // Anything else may pass: two thirds of the lease are left for the next try.
-        if (!leaseIsLost(error)) continue;
+        // Anything else may pass, while some of the lease is left for the next try.
+        if (!leaseIsLost(error) && runtime.now() < until) continue;
         if (released.signal.aborted) return;
         const told = new LeaseLostError(messageId, error);
         lost.abort(told);
