@@ -72,7 +72,7 @@ export type Params = Readonly<Record<string, "bigint" | "int" | "text" | "bytea"
  * `:seq` (of another table: the row that `where` names) where `where` holds; `returning`, where anybody asks, must read the same before
  * and after, or with `after` is what the write left. `take` picks rows by `pick`, then sets them by `seq`, where `due.x` is a picked column or a parameter; `also` are columns
  * answered besides. `text` is PostgreSQL's alone (locks): `{rows}` stands for the parameter rows, SQLite answers nothing. `{greatest}` is
- * each engine's function of that meaning.
+ * each engine's function of that meaning, `{lock}` keeps the rows read until the transaction ends.
  */
 export type Statement = { params: Params } & (
   | { kind: "select"; select: string }

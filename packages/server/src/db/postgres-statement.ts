@@ -25,7 +25,11 @@ export function preparePostgres(statement: Statement): PostgresStatement {
   const bodyParam = `$${columns.length + 2}::bytea`;
   const fill = (sql: string) =>
     replaceNamed(
-      sql.replace("{skipLocked}", "FOR NO KEY UPDATE OF m SKIP LOCKED").replace("{greatest}", "greatest").replace("{rows}", rows),
+      sql
+        .replace("{skipLocked}", "FOR NO KEY UPDATE OF m SKIP LOCKED")
+        .replace("{lock}", "FOR NO KEY UPDATE")
+        .replace("{greatest}", "greatest")
+        .replace("{rows}", rows),
       (mark, name) => {
         if (/^\d/.test(name)) return mark + name;
         if (mark === "$") {

@@ -16,7 +16,7 @@ interface Bound {
 
 function bind(sql: string, params: readonly string[]): Bound {
   const order: number[] = [];
-  const text = replaceNamed(sql.replace("{skipLocked}", "").replace("{greatest}", "max"), (mark, name) => {
+  const text = replaceNamed(sql.replace("{skipLocked}", "").replace("{lock}", "").replace("{greatest}", "max"), (mark, name) => {
     order.push(mark === "$" ? -1 : params.indexOf(name));
     return "?";
   });

@@ -1,19 +1,7 @@
 /** Sleeps, waits and pauses of runs whose time is over: found and ended when the code can be told, as an execution begins or asks. */
-import type { Tx } from "../db/db.ts";
-import { inList } from "./in-list.ts";
-import { STEP, type StepRow, stepOf } from "./run-rows.ts";
+import type { Row, Tx } from "../db/db.ts";
+import { type StepRow, stepOf } from "./run-rows.ts";
 import type { Effects } from "./wake.ts";
-
-/** The steps of runs whose sleep, wait or pause is over. */
-async function dueSteps(tx: Tx, runNos: readonly number[]): Promise<StepRow[]> {
-  const list = inList("no", runNos);
-  const rows = await tx.query(
-    `SELECT ${STEP} FROM step WHERE run_no IN (${list.text}) AND status IN ('pending', 'retrying') AND due_at <= :now
-       AND (status = 'pending' OR timer_seq IS NOT NULL) ORDER BY run_no, due_at, position`,
-    { ...list.params, now: tx.now },
-  );
-  return rows.map(stepOf);
-}
 
 /**
  * Ends sleeps and waits of a locked run whose time is over, and lets retries begin; takes their wake-ups back, but for the one by which the
@@ -38,14 +26,18 @@ export async function endDue(
   }
 }
 
-/** As `dueSteps`, by run. */
+/** The steps of runs whose sleep, wait or pause is over, by run, in the order in which it was over. */
 export async function dueByRun(tx: Tx, runNos: readonly number[]): Promise<Map<number, StepRow[]>> {
   const byRun = new Map<number, StepRow[]>();
-  if (runNos.length === 0) return byRun;
-  for (const step of await dueSteps(tx, runNos)) {
+  for (const row of await tx.each<Row>(
+    "step.due",
+    runNos.map((no) => [no]),
+  )) {
+    const step = stepOf(row);
     const list = byRun.get(step.runNo);
     if (list === undefined) byRun.set(step.runNo, [step]);
     else list.push(step);
   }
+  for (const steps of byRun.values()) steps.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0) || a.position - b.position);
   return byRun;
 }

@@ -2,17 +2,16 @@
  * Beginning an execution (W5, W9): a claimed wake-up becomes a run with its journal, or nothing when there is nothing to do. The run
  * remembers by which hand-out of which message it is executed; every later write of the execution must name that one.
  */
-import type { Tx } from "../db/db.ts";
+import type { Row, Tx } from "../db/db.ts";
 import { holdAppPlaces } from "./app-places.ts";
 import { isBlocked } from "./blocked.ts";
 import { dueByRun, endDue } from "./due.ts";
 import { heldOf } from "./held.ts";
-import { inList } from "./in-list.ts";
 import { type JournalRows, readJournal } from "./journal.ts";
 import { lockWorkflows, type Places, takePlace } from "./parking.ts";
 import { numberEnds } from "./record-steps.ts";
 import { hasEnded } from "./run-end.ts";
-import { numberOrNull, RUN, type RunRow, runOf, STEP, stepOf } from "./run-rows.ts";
+import { numberOrNull, type RunRow, runOf, STEP, stepOf } from "./run-rows.ts";
 import { carryOut, type Effects, noEffects } from "./wake.ts";
 
 /** A claimed wake-up of a run. */
@@ -49,18 +48,10 @@ export interface HeldRun {
 
 /** Locks runs until the transaction ends, `withParents` those that wait for them too; runs that are not there are missing. */
 export async function holdRuns(tx: Tx, nos: readonly number[], withParents = false): Promise<HeldRun[]> {
-  if (nos.length === 0) return [];
-  tx.post(
-    withParents ? "lock.families" : "lock.runs",
-    nos.map((no) => [no]),
-  );
-  const list = inList("no", nos);
-  const rows = await tx.query(
-    `SELECT ${RUN}, execution_seq, execution_receipt, ended_steps, (SELECT a.project_no FROM app AS a WHERE a.no = run.app_no) AS project_no
-     FROM run WHERE no IN (${list.text})`,
-    list.params,
-  );
-  return rows.map((row) => ({
+  // One order everywhere, parents among them: who holds one run never waits for one before it.
+  const sorted = [...nos].sort((a, b) => a - b).map((no) => [no]);
+  if (withParents) tx.post("lock.families", sorted);
+  return (await tx.each<Row>("run.hold", sorted)).map((row) => ({
     run: runOf(row),
     projectNo: Number(row.project_no),
     seq: numberOrNull(row.execution_seq),
@@ -71,10 +62,8 @@ export async function holdRuns(tx: Tx, nos: readonly number[], withParents = fal
 
 /** The numbers of runs by their ids. */
 async function numbersOf(tx: Tx, ids: readonly string[]): Promise<number[]> {
-  if (ids.length === 0) return [];
-  const list = inList("id", [...new Set(ids)]);
-  const rows = await tx.query<{ no: number }>(`SELECT no FROM run WHERE id IN (${list.text})`, list.params);
-  return rows.map(({ no }) => Number(no)).sort((a, b) => a - b);
+  const unique = [...new Set(ids)].map((id) => [id]);
+  return (await tx.each<{ no: number }>("run.number", unique)).map(({ no }) => no);
 }
 
 /** Takes back further wake-ups of runs that stand there already: what they tell of, their executions are shown. */
@@ -89,10 +78,11 @@ async function takeOthers(tx: Tx, wakes: readonly WakeUp[], effects: Effects): P
 
 /** The inputs of runs by their numbers. */
 async function inputsOf(tx: Tx, nos: readonly number[]): Promise<Map<number, Uint8Array | null>> {
-  if (nos.length === 0) return new Map();
-  const list = inList("no", nos);
-  const rows = await tx.query(`SELECT no, input FROM run WHERE no IN (${list.text})`, list.params);
-  return new Map(rows.map((row) => [Number(row.no), (row.input as Uint8Array | null | undefined) ?? null]));
+  const rows = await tx.each<{ no: number; input: Uint8Array | null }>(
+    "run.input",
+    nos.map((no) => [no]),
+  );
+  return new Map(rows.map(({ no, input }) => [no, input]));
 }
 
 /** The first page of a run's journal, after what others ended since the last execution has got its place. */
@@ -124,11 +114,13 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     wakeUps.map(({ runId }) => runId),
   );
   const held = new Map((await holdRuns(tx, nos)).map((one) => [one.run.id, one]));
-  const due = await dueByRun(
-    tx,
-    [...held.values()].map(({ run }) => run.no),
-  );
-  const leased = await heldOf(tx, wakeUps);
+  const [due, leased] = await Promise.all([
+    dueByRun(
+      tx,
+      [...held.values()].flatMap(({ run }) => (run.steps === 0 ? [] : [run.no])),
+    ),
+    heldOf(tx, wakeUps),
+  ]);
   const effects = noEffects();
   const begins: WakeUp[] = [];
   const places: Places = new Map();
@@ -180,7 +172,12 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
     const started: RunRow = { ...run, status: "running", startedAt: run.startedAt ?? tx.now, executions: run.executions + 1 };
     begun.push({ run: started, input: null, journal, now: tx.now });
   }
-  await takeOthers(tx, begins, effects);
+  // Nothing has woken a run before its first execution but its start.
+  await takeOthers(
+    tx,
+    begins.filter(({ runId }) => !isNew(held.get(runId)?.run)),
+    effects,
+  );
   const inputs = await inputsOf(
     tx,
     begun.flatMap((each) => (isBegun(each) ? [each.run.no] : [])),
@@ -188,6 +185,9 @@ async function beginExecutions(tx: Tx, wakeUps: readonly WakeUp[], pageBytes: nu
   await carryOut(tx, effects);
   return begun.map((each) => (isBegun(each) ? { ...each, input: inputs.get(each.run.no) ?? null } : each));
 }
+
+/** Whether a run was never handed out nor ended. */
+const isNew = (run: RunRow | undefined): boolean => run !== undefined && run.executions === 0 && run.attempt === 1;
 
 const isBegun = (each: Begun | "full" | null): each is Begun => each !== null && each !== "full";
 

@@ -5,7 +5,6 @@
 import { Fault } from "@millrace/contract";
 import type { Tx } from "../db/db.ts";
 import { isElsewhere } from "./elsewhere.ts";
-import { inList } from "./in-list.ts";
 import type { SettleResult } from "./types.ts";
 
 /** A message under a lease. */
@@ -17,14 +16,9 @@ export interface Held {
 
 /** Which of these leases hold, by message number. Of one on another database that is seen when it is settled there. */
 export async function heldOf(tx: Tx, rows: readonly Held[]): Promise<Set<number>> {
-  if (rows.length === 0) return new Set();
-  const list = inList(
-    "seq",
-    rows.map(({ seq }) => seq),
-  );
-  const found = await tx.query<{ seq: number; queue_no: number; receipt: number }>(
-    `SELECT m.seq, m.queue_no, m.receipt FROM message AS m WHERE m.seq IN (${list.text}) AND m.receipt IS NOT NULL AND m.due_at > :now`,
-    { ...list.params, now: tx.now },
+  const found = await tx.each<{ seq: number; queue_no: number; receipt: number }>(
+    "message.held",
+    rows.map(({ seq }) => [seq]),
   );
   const leases = new Map(found.map((row) => [row.seq, row]));
   const held = rows.filter(

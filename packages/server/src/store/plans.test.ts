@@ -9,7 +9,7 @@ import { statements } from "./statements.ts";
 
 /** The text that decides which rows a statement looks at. */
 function lookUp(statement: Statement): string | null {
-  if (statement.kind === "select") return statement.select;
+  if (statement.kind === "select") return statement.select.replace("{lock}", "");
   if (statement.kind === "take") return statement.pick.replace("{also}", "").replace("{skipLocked}", "").replace("{greatest}", "max");
   if (statement.kind === "write") return `SELECT 1 FROM ${statement.table ?? "message"} WHERE ${statement.where}`;
   return null;

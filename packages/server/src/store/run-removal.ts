@@ -3,6 +3,7 @@
  * transaction is long. Invariant: nobody waits for a run that is not there any more.
  */
 import type { Tx } from "../db/db.ts";
+import { holdRuns } from "./execution.ts";
 import { inList } from "./in-list.ts";
 import { hasEnded, tellParent } from "./run-end.ts";
 import { RUN, type RunRow, runOf } from "./run-rows.ts";
@@ -15,10 +16,7 @@ const REMOVED_AT_ONCE = 200;
 
 /** Removes runs with all that belongs to them: what is still being recorded of one is waited for, and what comes later finds no run. */
 async function remove(tx: Tx, nos: readonly number[]): Promise<void> {
-  tx.post(
-    "lock.runs",
-    nos.map((no) => [no]),
-  );
+  await holdRuns(tx, nos);
   const list = inList("no", nos);
   for (const [table, column] of [
     ["step", "run_no"],

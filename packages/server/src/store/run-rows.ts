@@ -130,7 +130,6 @@ export function stepOf(row: Row): StepRow {
 
 /** Locks a run until the transaction ends and answers it; `null` when there is none. Locks of wait keys come first (`wait.ts`). */
 export async function lockRun(tx: Tx, no: number): Promise<RunRow | null> {
-  tx.post("lock.runs", [[no]]);
-  const [row] = await tx.query(`SELECT ${RUN} FROM run WHERE no = :no`, { no });
+  const [row] = await tx.each<Row>("run.hold", [[no]]);
   return row === undefined ? null : runOf(row);
 }

@@ -42,9 +42,11 @@ export const noEffects = (): Effects => ({
 /** Why a run is woken: for whoever looks at the queue; an execution reads the tables. */
 export type Why = "started" | "message" | "child" | "timer" | "cancelled" | "retried" | "timedOut" | "synced" | "place";
 
+const encoder = new TextEncoder();
+
 /** A wake-up of a run in its app's queue, `delayMs` from now. A delayed one holds back nothing that comes before it is due. */
 export function wakeUp(queueNo: number, runId: string, why: Why, delayMs = 0): StoredSend {
-  const body = new TextEncoder().encode(`{"why":"${why}"}`);
+  const body = encoder.encode(`{"why":"${why}"}`);
   return { queueNo, body, attributes: null, meta: null, groupKey: runId, dedupId: null, delayMs };
 }
 

@@ -1,5 +1,6 @@
 /** The hot statements of workflows. See `Statement` in `db/db.ts`. Results and outputs are bytes, and none where `known` is 0. */
 import type { Statement } from "../db/db.ts";
+import { RUN, STEP } from "./run-rows.ts";
 
 /** Advisory locks of one class, by ascending numbers. */
 const advisory = (lockClass: number): Statement => ({
@@ -13,11 +14,6 @@ export const workflowStatements = {
   "lock.appPlaces": advisory(7_407),
   "lock.waits": advisory(7_406),
   "lock.results": advisory(7_404),
-  "lock.runs": {
-    kind: "text",
-    params: { no: "bigint" },
-    text: "SELECT r.no FROM run AS r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR NO KEY UPDATE",
-  },
   "lock.families": {
     kind: "text",
     params: { no: "bigint" },
@@ -30,6 +26,14 @@ export const workflowStatements = {
     text: `SELECT w.name FROM workflow AS w JOIN {rows} ON w.app_no = r."app" AND w.name = r."name" ORDER BY w.app_no, w.name
       FOR NO KEY UPDATE OF w`,
   },
+  "run.number": { kind: "select", params: { id: "text" }, select: "SELECT run.no FROM run WHERE run.id = :id" },
+  "run.hold": {
+    kind: "select",
+    params: { no: "bigint" },
+    select: `SELECT ${RUN}, execution_seq, execution_receipt, ended_steps, (SELECT a.project_no FROM app AS a WHERE a.no = run.app_no) AS project_no
+      FROM run WHERE run.no = :no {lock}`,
+  },
+  "run.input": { kind: "select", params: { no: "bigint" }, select: "SELECT run.no, run.input FROM run WHERE run.no = :no" },
   "run.insert": {
     kind: "insert",
     params: {
@@ -109,11 +113,21 @@ export const workflowStatements = {
     select: `SELECT m.seq, m.group_key FROM message AS m WHERE m.queue_no = :q AND m.group_key = :g AND m.dead_at IS NULL
       AND m.later_at IS NULL AND m.seq <> :seq`,
   },
+  "message.held": {
+    kind: "select",
+    params: { seq: "bigint" },
+    select: `SELECT m.seq, m.queue_no, m.receipt FROM message AS m WHERE m.seq = :seq AND m.receipt IS NOT NULL AND m.due_at > $now`,
+  },
+  "step.due": {
+    kind: "select",
+    params: { run: "bigint" },
+    select: `SELECT ${STEP} FROM step WHERE step.run_no = :run AND status IN ('pending', 'retrying') AND due_at <= $now
+      AND (status = 'pending' OR timer_seq IS NOT NULL)`,
+  },
   "step.find": {
     kind: "select",
     params: { run: "bigint", id: "text" },
-    select: `SELECT s.run_no, s.id, s.position, s.type, s.status, s.attempt, s.due_at, s.timer_seq, s.child_id, s.started_at, s.ended_at,
-      s.ended_order, s.error, s.result FROM step AS s WHERE s.run_no = :run AND s.id = :id`,
+    select: `SELECT ${STEP} FROM step WHERE step.run_no = :run AND step.id = :id`,
   },
   "step.insert": {
     kind: "insert",

@@ -59,10 +59,9 @@ export interface Executions {
   journal(token: string, after: string): Promise<JournalPage>;
 }
 
+const TIMER = Buffer.from('{"why":"timer"}');
 /** What wake-ups say of themselves. */
-function isTimer(body: Uint8Array): boolean {
-  return new TextDecoder().decode(body) === '{"why":"timer"}';
-}
+const isTimer = (body: Uint8Array): boolean => TIMER.equals(body);
 
 const unauthorized = (): RefusedEntry => ({ ok: false, error: { code: "unauthorized", message: "the token is not one of this server's" } });
 
