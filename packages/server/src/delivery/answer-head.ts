@@ -24,21 +24,26 @@ const SPARE_MS = 2_000;
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 const name = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const value = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** An old way to go on with a value on the next line: as good as a space. */
-const fold = /\r\n[ \t]+/g;
+
+/** The line of one header, or of a trailer: its name in lower case and its value; `null`: it is none. */
+export function readField(line: string): { key: string; given: string } | null {
+  const colon = line.indexOf(":");
+  const key = line.slice(0, Math.max(0, colon)).toLowerCase();
+  const given = line.slice(colon + 1);
+  // What trimming takes away may be more than spaces and tabs.
+  return name.test(key) && value.test(given) ? { key, given: given.trim() } : null;
+}
 
 /** Reads a head, given as latin1 and without the empty line that ends it; `null`: it is none. */
 export function readHead(text: string): AnswerHead | null {
-  const lines = text.replace(fold, " ").split("\r\n");
+  const lines = text.split("\r\n");
   const first = statusLine.exec(lines[0] as string);
   if (first === null) return null;
   const headers: Record<string, string | string[]> = {};
   for (let i = 1; i < lines.length; i++) {
-    const line = lines[i] as string;
-    const colon = line.indexOf(":");
-    const key = line.slice(0, Math.max(0, colon)).toLowerCase();
-    const given = line.slice(colon + 1).trim();
-    if (!name.test(key) || !value.test(given)) return null;
+    const field = readField(lines[i] as string);
+    if (field === null) return null;
+    const { key, given } = field;
     const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
     if (Array.isArray(before)) before.push(given);
     else headers[key] = before === undefined ? given : [before, given];

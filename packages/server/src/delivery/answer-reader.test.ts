@@ -103,6 +103,10 @@ describe("the reader of answers", () => {
     ["a bare line feed", "HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nok"],
     ["a bare line feed in a value", "HTTP/1.1 200 OK\r\nX: y\nContent-Length: 2\r\n\r\nok"],
     ["a NUL", "HTTP/1.1 200 OK\r\nX: \0\r\n\r\n"],
+    ["a value on two lines", "HTTP/1.1 200 OK\r\nX: y\r\n z\r\nContent-Length: 2\r\n\r\nok"],
+    ["a bare line feed before a value", "HTTP/1.1 200 OK\r\nContent-Length:\n2\r\n\r\nok"],
+    ["a bare carriage return behind a value", "HTTP/1.1 200 OK\r\nContent-Length: 2\r \r\n\r\nok"],
+    ["a trailer without a colon", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nq\r\n\r\n"],
     ["two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok"],
     ["a list of lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok"],
     ["a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok"],
@@ -122,10 +126,9 @@ describe("the reader of answers", () => {
 describe("a head", () => {
   const head = (lines: string) => readHead(`HTTP/1.1 200 OK\r\n${lines}`);
 
-  it("P9: names are in lower case, values without spaces around them, repeated ones in a list; a value may go on behind a space", () => {
-    expect(head("X-A:\t b \r\nx-a: c\r\nFolded: d\r\n  e\r\n__proto__: f\r\nconstructor: g\r\nX-A: h")?.headers).toEqual({
+  it("P9: names are in lower case, values without spaces around them, repeated ones in a list", () => {
+    expect(head("X-A:\t b \r\nx-a: c\r\n__proto__: f\r\nconstructor: g\r\nX-A: h")?.headers).toEqual({
       "x-a": ["b", "c", "h"],
-      folded: "d e",
       constructor: "g",
     });
   });

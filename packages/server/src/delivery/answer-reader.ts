@@ -2,7 +2,7 @@
  * Reads the answers of one connection as their bytes come, one after the other (RFC 9112). Interim answers (1xx) are skipped, apart from
  * 101. Bytes that nobody asked for, and whatever is not plainly HTTP/1.1, end it. It keeps nothing of a body.
  */
-import { type AnswerHead, readHead } from "./answer-head.ts";
+import { type AnswerHead, readField, readHead } from "./answer-head.ts";
 
 /** Who takes an answer: its head, its body in pieces that are good during the call only, its end. */
 export interface AnswerTaker {
@@ -107,9 +107,11 @@ export class AnswerReader {
       }
       case "trailer": {
         const line = this.#until("\r\n");
+        if (line === null) return this.#tooLarge();
+        this.#left += line.length;
         if (line === "") this.#end(this.#keepMs);
-        this.#left += line?.length ?? 0;
-        return this.#left > MOST_HEAD ? TOO_LARGE : this.#tooLarge();
+        else if (readField(line) === null) return NOT_HTTP;
+        return this.#left > MOST_HEAD ? TOO_LARGE : null;
       }
     }
   }
