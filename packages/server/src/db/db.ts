@@ -38,7 +38,7 @@ export interface TransactionOptions {
   relaxed?: boolean;
   /** So many message numbers may be drawn with the begin, for `sequence` to hand out as `early` ones. */
   numbers?: number;
-  /** A batch of the hot verbs: on PostgreSQL these have connections of their own. */
+  /** A batch of the hot verbs, or as urgent: on PostgreSQL these have connections of their own. */
   hot?: boolean;
   /** May take as long as it takes: a change of the schema. Else a statement that gets no answer counts as a lost database. */
   patient?: boolean;

@@ -29,6 +29,9 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+/** What must not wait behind callers that wait for each other: a node that can't say that it lives loses its work. */
+const URGENT: readonly string[] = ["beat"];
+
 type AnyVerb = (tx: unknown, ...args: unknown[]) => Promise<unknown>;
 
 /** The engine of an open, migrated database. `random` answers numbers from 0 to 1. */
@@ -42,13 +45,16 @@ export function createEngine(db: Db, random: () => number): Engine {
         numbers: batch.sends.reduce((sum, { groupKey }) => (groupKey === null ? sum + 1 : sum), 0),
       }),
     cold: ({ verb, args, key, fence }) =>
-      db.transaction(async (tx) => {
-        const run = (coldVerbs as Record<string, AnyVerb>)[verb];
-        if (run === undefined) throw new Error(`There is no verb ${verb}.`);
-        await holdFences(tx, [fence]);
-        const effect = () => run(tx, ...args);
-        return key === null ? { result: await effect(), replayed: false } : once(tx, key, effect);
-      }),
+      db.transaction(
+        async (tx) => {
+          const run = (coldVerbs as Record<string, AnyVerb>)[verb];
+          if (run === undefined) throw new Error(`There is no verb ${verb}.`);
+          await holdFences(tx, [fence]);
+          const effect = () => run(tx, ...args);
+          return key === null ? { result: await effect(), replayed: false } : once(tx, key, effect);
+        },
+        { hot: URGENT.includes(verb) },
+      ),
     onReady: db.onReady,
     close: db.close,
   };

@@ -2,6 +2,7 @@ import { postgres } from "@millrace/testkit";
 import pg from "pg";
 import { expect, it } from "vitest";
 import { createClock } from "../clock.ts";
+import { newQueue } from "./new-queue.suite.ts";
 import { openStore } from "./open.ts";
 
 it("A10: a node holds no more PostgreSQL connections than poolSize says, however much it is asked at once", async () => {
@@ -26,4 +27,24 @@ it("A10: a node holds no more PostgreSQL connections than poolSize says, however
     await store.close();
   }
   await watcher.end();
+});
+
+it("A13, STORE-06: calls that wait for somebody's lock keep no node from saying that it lives, and no message from moving", async () => {
+  const url = await (await postgres()).fresh();
+  const store = await openStore({ url, clock: createClock(), poolSize: 4 });
+  const organization = await store.run("createOrganization", { id: "o", name: "acme" });
+  const project = await store.run("createProject", { id: "p", environmentId: "e", name: "shop", organizationNo: organization.no });
+  const somebody = new pg.Client(url);
+  await somebody.connect();
+  await somebody.query("BEGIN; UPDATE queue_counter SET last = last");
+  const making = Promise.allSettled(
+    Array.from({ length: 5 }, (_, i) => store.once(null, "createQueue", newQueue(project.no, `q${i}`, "default"))),
+  );
+  const beat = { id: "a", name: "a:7400", version: "1", wallMs: 0, patienceMs: 10_000, first: true };
+  expect((await store.run("beat", beat)).slots).toHaveLength(256);
+  expect(await store.claim({ queueNo: 1, batchSize: 1, batches: 1, leaseMs: 1000 })).toMatchObject({ batches: [] });
+  await somebody.query("COMMIT");
+  await making;
+  await somebody.end();
+  await store.close();
 });
