@@ -30,6 +30,21 @@ function reports() {
   return { errors, onError };
 }
 
+/** A handler that works until it hears that its lease is lost. */
+const untilLost = (_: unknown, { signal }: { signal: AbortSignal }): Promise<void> =>
+  new Promise((resolve) => {
+    signal.addEventListener("abort", () => resolve());
+  });
+/** Has so many heartbeats come to their time, one after the other. */
+async function beat(queue: WorkerQueue, times: number, before = (): void => {}): Promise<void> {
+  for (let nth = 1; nth <= times; nth += 1) {
+    before();
+    await queue.time.waited(20_000);
+    queue.time.advance(20_000);
+    await queue.called("/extend", nth);
+  }
+}
+
 describe("a worker", () => {
   it("C13: handles everything, at most `concurrency` at once, acknowledges in batches and stops when the queue is empty", async () => {
     const queue = await open();
@@ -167,17 +182,8 @@ describe("leases", () => {
     let extensions = 0;
     queue.answer("/extend", () => (++extensions === 1 ? problem(503, "overloaded") : problem(409, "receipt_mismatch")));
     queue.put({ id: "m1" });
-    const told = event();
-    const work = (_: unknown, { signal }: { signal: AbortSignal }) => {
-      signal.addEventListener("abort", () => told.resolve());
-      return told.promise;
-    };
-    const working = queue.client.queue("emails").consume(work, { stopWhenEmpty: true, onError });
-    for (let beat = 1; beat <= 2; beat += 1) {
-      await queue.time.waited(20_000);
-      queue.time.advance(20_000);
-      await queue.called("/extend", beat);
-    }
+    const working = queue.client.queue("emails").consume(untilLost, { stopWhenEmpty: true, onError });
+    await beat(queue, 2);
     expect(await working).toEqual({ handled: 1, failed: 0 });
     expect(errors).toEqual([[expect.any(LeaseLostError), "lease", "m1"]]);
     expect(queue.calls("/messages/ack")).toEqual([]);
@@ -190,20 +196,8 @@ describe("a lease that nobody extends", () => {
     const { errors, onError } = reports();
     queue.answer("/extend", () => problem(500, "internal"));
     queue.put({ id: "m1" });
-    const told = event();
-    const working = queue.client.queue("emails").consume(
-      (_, { signal }) => {
-        signal.addEventListener("abort", () => told.resolve());
-        return told.promise;
-      },
-      { stopWhenEmpty: true, onError },
-    );
-    for (let beat = 1; beat <= 3; beat += 1) {
-      expect(errors).toEqual([]);
-      await queue.time.waited(20_000);
-      queue.time.advance(20_000);
-      await queue.called("/extend", beat);
-    }
+    const working = queue.client.queue("emails").consume(untilLost, { stopWhenEmpty: true, onError });
+    await beat(queue, 3, () => expect(errors).toEqual([]));
     expect(await working).toEqual({ handled: 1, failed: 0 });
     expect(errors).toEqual([[expect.any(LeaseLostError), "lease", "m1"]]);
     expect(queue.calls("/messages/ack")).toEqual([]);

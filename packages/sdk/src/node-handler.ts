@@ -43,7 +43,7 @@ const utf8 = new TextEncoder();
 async function readRaw(outer: NodeRequest, raw: RawRequest, most: number): Promise<Uint8Array | undefined> {
   const kept = most + 1;
   for (const parsed of [outer.rawBody, outer.body]) {
-    if (typeof parsed === "string") return new TextEncoder().encode(parsed);
+    if (typeof parsed === "string") return utf8.encode(parsed);
     const bytes = asBytes(parsed);
     if (bytes !== undefined) return bytes;
   }
